@@ -46,32 +46,45 @@ class Choices:
     @property
     def bounds_eps(self) -> float:
         """What bounds are bought for."""
-        return self._share(BOUNDS_SHARE, 1.0)
+        from marginalsyn.privacy.zcdp import DEFAULT_DELTA, eps_of
+
+        return _floor(eps_of(BOUNDS_SHARE * self._rho, DEFAULT_DELTA))
 
     @property
     def rest_eps(self) -> float:
         """What the release is made for: with the bounds it costs no more than all."""
-        return self._share(1 - BOUNDS_SHARE, self._spare) if self.bought else self.eps
+        from marginalsyn.privacy.gdp import eps_of_mu, mu_of_amount
+        from marginalsyn.privacy.zcdp import DEFAULT_DELTA
+
+        if not self.bought:
+            return self.eps
+        # In rho, in which the bounds are cheaper; a release whose price is mu costs mu^2 / 2.
+        mu = mu_of_amount((1 - BOUNDS_SHARE) * self._rho)
+        return _floor(eps_of_mu(mu, self._spare * DEFAULT_DELTA))
 
     @property
     def _spare(self) -> float:
         """The share of delta that is not for private categories."""
         return 1 - DELTA_SHARE if self.open else 1.0
 
-    def _share(self, share: float, spare: float) -> float:
-        """The eps of a share of the budget's rho, in few digits and never more."""
-        from marginalsyn.privacy.zcdp import DEFAULT_DELTA, eps_of, rho_of
+    @property
+    def _rho(self) -> float:
+        """What bounds and release may cost together."""
+        from marginalsyn.privacy.zcdp import DEFAULT_DELTA, rho_of
 
-        rho = share * rho_of(self.eps, self._spare * DEFAULT_DELTA)
-        found = eps_of(rho, spare * DEFAULT_DELTA)
-        digits = 5 - math.floor(math.log10(found))
-        return math.floor(found * 10.0**digits) / 10.0**digits
+        return rho_of(self.eps, self._spare * DEFAULT_DELTA)
 
     @property
     def bounded_path(self) -> Path:
         """The schema with the bounds that were bought."""
         name = self.schema_path.name.removesuffix(".schema.json")
         return self.schema_path.with_name(f"{name}.bounds.schema.json")
+
+
+def _floor(eps: float) -> float:
+    """An eps in few digits and never more."""
+    digits = 5 - math.floor(math.log10(eps))
+    return math.floor(eps * 10.0**digits) / 10.0**digits
 
 
 def commands(choices: Choices, force: bool, *, go_on: bool = False) -> list[tuple[str, list[str]]]:

@@ -136,7 +136,15 @@ class Generator(Mechanism, Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Calibrated(Generator):
-    """A generator that spends a budget on rows of a schema: by default, all of it in zCDP."""
+    """A generator that spends a budget on rows of a schema: by default, all of it in zCDP.
+
+    Attributes:
+        exact: whether all that it draws comes from ``visit.measure``, ``visit.draw`` with
+            ``visit.gaussian``, or selections, so that it is charged in mu and may spend
+            ``budget.gaussian``.
+    """
+
+    exact: ClassVar[bool] = False
 
     config: Any
     schema: Schema
@@ -145,7 +153,8 @@ class Calibrated(Generator):
     @property
     def cost(self) -> tuple[Charge, ...]:
         """What the whole run costs."""
-        return (self.budget.charge(self.config.name, "generate"),)
+        cost = self.budget.gaussian_cost if self.exact else None
+        return (self.budget.charge(self.config.name, "generate", cost),)
 
 
 class WeightConfig(Recipe, Protocol):

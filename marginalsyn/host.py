@@ -180,6 +180,7 @@ def generate(
     schema = table.schema
     check_schema(schema, accept_nonprivate_schema=accept_nonprivate_schema)
     check_takes_reference(config, references)
+    budget = keeper.as_charged(budget) if keeper else budget
     generator, total = calibrate(config, schema, budget, noise)
 
     def check(made: Any) -> str:
@@ -346,6 +347,7 @@ def weigh(
     if config.private:
         preflight(release.path, force=True)
     target = target or Target.of(release)
+    budget = keeper.as_charged(budget) if keeper else budget
     estimator, _ = calibrate(config, target, budget)
     plan = estimator.plan
     processing.check(plan, config.name, public)

@@ -7,18 +7,24 @@ from collections.abc import Sequence
 from typing import Any
 
 from marginalsyn.errors import BudgetError
-from marginalsyn.privacy.charges import ZCDP, Approximate, Charge, Neighbours, Pure, covers
+from marginalsyn.privacy.charges import GDP, ZCDP, Approximate, Charge, Neighbours, Pure, covers
+from marginalsyn.privacy.gdp import amount_of, mu_of_amount, pure_mu, selection_mu
 from marginalsyn.privacy.zcdp import exponential_rho
+
+# Amounts that are prepaid and spent: those of GDP charges in mu^2 / 2, with what they promise in
+# zCDP, which may be less; rho; eps of bounded range and of others; a delta by itself.
+POTS = ("mu", "within", "rho", "range", "eps", "delta")
 
 
 class PrepaidBudget:
     """The prepaid charges of one visit, and the payments made from them.
 
-    zCDP charges share one pot, counted in rho. Pure charges share a pot counted in eps; those with
-    bounded range have a third pot, since the ledger counted them at a quarter of the price.
-    Payments may be chosen adaptively as long as their sum stays within the pot (Feldman and Zrnic
-    2021). A delta without an eps, which pays for what a set union may publish about one
-    person, has a pot of its own.
+    GDP charges share one pot, counted in mu^2 / 2: a payment without a price in mu is never made
+    from it. zCDP charges share another, counted in rho, where mu counts as mu^2 / 2. Pure charges
+    share a pot counted in eps; those with bounded range have one of their own, since the ledger
+    counted them at a quarter of the price. Payments may be chosen adaptively as long as their sum
+    stays within the pot (Feldman and Zrnic 2021; Smith and Thakurta 2022). A delta without an eps,
+    which pays for what a set union may publish about one person, has a pot of its own, too.
 
     Where a visit has several views, each has a purse that :meth:`part` takes out of the whole.
     Their payments are listed together, in the order in which they were made.
@@ -39,12 +45,15 @@ class PrepaidBudget:
         self.view = ""
         self._whole_purse: PrepaidBudget | None = None
         self._parts: list[PrepaidBudget] = []
-        self._prepaid = {"rho": 0.0, "range": 0.0, "eps": 0.0, "delta": 0.0}
+        self._prepaid = dict.fromkeys(POTS, 0.0)
         self._whole: list[Charge] = []
         self._paid_whole: list[Charge] = []
         for charge in charges:
             cost = charge.cost
-            if isinstance(cost, ZCDP):
+            if isinstance(cost, GDP):
+                self._prepaid["mu"] += amount_of(cost.mu)
+                self._prepaid["within"] += cost.rho
+            elif isinstance(cost, ZCDP):
                 self._prepaid["rho"] += cost.rho
             elif isinstance(cost, Pure):
                 self._prepaid["range" if cost.bounded_range else "eps"] += cost.eps
@@ -55,7 +64,7 @@ class PrepaidBudget:
         self._spent: dict[str, list[float]] = {pot: [] for pot in self._prepaid}
 
     def left(self, pot: str) -> float:
-        """The amount left in a pot: ``rho``, ``eps``, ``range`` or ``delta``."""
+        """The amount left in a pot: ``mu`` (as mu^2 / 2), ``rho``, ``eps``, ``range``, ``delta``."""
         return max(0.0, self._prepaid[pot] - math.fsum(self._taken(pot)))
 
     def part(self, charges: Sequence[Charge], view: str) -> PrepaidBudget:
@@ -67,14 +76,14 @@ class PrepaidBudget:
         self.check_open()
         part = PrepaidBudget(charges)
         for pot, amount in part._prepaid.items():
-            if amount and not covers(self._prepaid[pot], math.fsum([*self._taken(pot), amount])):
+            if amount and not self._covers(pot, amount):
                 raise BudgetError(
                     f"charges of view {view} ({pot} {amount:.6g}) must be covered by what the "
                     f"charge prepaid: left are {self.left(pot):.6g}"
                 )
         if part._whole or part.neighbours is not self.neighbours:
             raise BudgetError(
-                f"charges of view {view} must be pure or zCDP, and about the same relation"
+                f"charges of view {view} must be pure, GDP or zCDP, and about the same relation"
             )
         part.entries, part.view, part._whole_purse = self.entries, view, self
         self._parts.append(part)
@@ -84,10 +93,15 @@ class PrepaidBudget:
         """What was paid from a pot, and what parts have taken out of it."""
         return [*self._spent[pot], *(part._prepaid[pot] for part in self._parts)]
 
+    def _covers(self, pot: str, price: float) -> bool:
+        prepaid = self._prepaid[pot]
+        return prepaid > 0 and covers(prepaid, math.fsum([*self._taken(pot), price]))
+
     def pay(
         self,
         mechanism: str,
         *,
+        mu: float | None = None,
         rho: float | None = None,
         eps: float | None = None,
         bounded_range: bool = False,
@@ -97,35 +111,49 @@ class PrepaidBudget:
     ) -> None:
         """Take one payment from the first pot that covers it, or raise BudgetError.
 
-        Give ``rho`` for a zCDP cost or ``eps`` for a pure one, ``bounded_range`` if it has that,
-        and the ``delta`` that is paid with it.
+        Give ``mu`` for a GDP cost, ``rho`` for a zCDP cost or ``eps`` for a pure one,
+        ``bounded_range`` if it has that, and the ``delta`` that is paid with it.
         """
         self.check_open()
-        if delta and not covers(self._prepaid["delta"], math.fsum([*self._taken("delta"), delta])):
+        if delta and not self._covers("delta", delta):
             raise BudgetError(
                 f"payment ({mechanism} for {purpose or 'a measurement'}: delta {delta:.6g}) must "
                 f"be covered by what the charge prepaid: left are delta {self.left('delta'):.6g}; "
                 "the mechanism asks for more than it declared"
             )
-        if (rho is None) == (eps is None):
-            raise ValueError("a payment must be in rho or in eps")
-        amount = rho if eps is None else eps
-        if amount is None or not (amount >= 0 and math.isfinite(amount)):
+        if [mu, rho, eps].count(None) != 2:
+            raise ValueError("a payment must be in mu, in rho or in eps")
+        amount = next(one for one in (mu, rho, eps) if one is not None)
+        if not (amount >= 0 and math.isfinite(amount)):
             raise BudgetError(f"payment ({mechanism}, {amount}) must be a number not below 0")
         offers: list[tuple[str, float]] = []
         if eps is not None:
             offers = [("range", eps)] if bounded_range else []
             offers.append(("eps", eps))
             rho = exponential_rho(eps) * (1 if bounded_range else 4) if eps else 0.0
+            if self._prepaid["mu"]:
+                mu = selection_mu(eps) if bounded_range else pure_mu(eps)
+        elif mu is not None:
+            rho = amount_of(mu)
+        if mu is not None and self._prepaid["mu"]:
+            offers.append(("mu", amount_of(mu)))
         offers.append(("rho", rho or 0.0))
         for pot, price in offers:
-            if self._prepaid[pot] and covers(
-                self._prepaid[pot], math.fsum([*self._taken(pot), price])
-            ):
+            # A payment in mu stays within what its charge promises in zCDP, too.
+            within = pot != "mu" or self._covers("within", rho or 0.0)
+            if within and self._covers(pot, price):
                 self._spent[pot].append(price)
                 self._spent["delta"].append(delta)
+                if pot == "mu":
+                    self._spent["within"].append(rho or 0.0)
                 break
         else:
+            if mu is None and self._prepaid["mu"] and not self._prepaid["rho"]:
+                raise BudgetError(
+                    f"payment ({mechanism} for {purpose or 'a measurement'}: rho {amount:.6g}) has "
+                    "no price in mu, in which the charge was made: draw with visit.gaussian, or "
+                    "charge in zCDP"
+                )
             have = ", ".join(f"{pot} {self.left(pot):.6g}" for pot, _ in offers)
             raise BudgetError(
                 f"payment ({mechanism} for {purpose or 'a measurement'}: "
@@ -134,6 +162,8 @@ class PrepaidBudget:
                 "the mechanism asks for more than it declared"
             )
         entry = {"mechanism": mechanism, "purpose": purpose, **details, "rho": rho}
+        if mu is not None:
+            entry["mu"] = mu
         if eps is not None:
             entry["eps"] = eps
         if delta:
@@ -142,8 +172,13 @@ class PrepaidBudget:
             entry |= {"laws": [], "view": self.view}
         self.entries.append(entry)
 
+    @property
+    def exact(self) -> bool:
+        """Whether Gaussian noise is paid for in mu, and must have a price in it."""
+        return self._prepaid["mu"] > 0
+
     def pay_all(self, purpose: str = "") -> None:
-        """Spend at once the charges that are neither zCDP nor pure."""
+        """Spend at once the charges that are neither GDP, zCDP nor pure."""
         self.check_open()
         if not self._whole:
             raise BudgetError("pay_all must have a charge to spend: there is none left of its kind")
@@ -166,13 +201,14 @@ class PrepaidBudget:
             for pot, own in part._spent.items():
                 paid[pot] += own
         sums = {pot: math.fsum(own) * (1 + 1e-15) for pot, own in paid.items()}
-        costs: list[ZCDP | Pure | Approximate] = [
+        costs: list[GDP | ZCDP | Pure | Approximate] = [
+            GDP(mu=mu_of_amount(sums["mu"]), rho=sums["within"]),
             ZCDP(rho=sums["rho"]),
             Pure(eps=sums["range"], bounded_range=True),
             Pure(eps=sums["eps"]),
             Approximate(eps=0.0, delta=sums["delta"]),
         ]
-        amounts = (sums["rho"], sums["range"], sums["eps"], sums["delta"])
+        amounts = (sums["mu"], sums["rho"], sums["range"], sums["eps"], sums["delta"])
         return [
             *self._paid_whole,
             *(

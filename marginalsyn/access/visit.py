@@ -18,15 +18,15 @@ from marginalsyn.libraries import took_part, witnessed
 from marginalsyn.privacy.charges import Charge, Neighbours
 from marginalsyn.privacy.laws import DiscreteGaussian
 from marginalsyn.privacy.recorded_laws import UNRECORDED, samplers, used_of
+from marginalsyn.privacy.rounded_normal import RoundedGaussian
 from marginalsyn.privacy.set_union import union_delta
-from marginalsyn.privacy.zcdp import gaussian_rho
 from marginalsyn.table.codec import Codec
 
 if TYPE_CHECKING:
     from marginalsyn.access.prepaid_budget import PrepaidBudget
     from marginalsyn.access.rows import PrivateRows, RowBatch
     from marginalsyn.graphical.reference import Reference
-    from marginalsyn.privacy.laws import Law
+    from marginalsyn.privacy.laws import Gaussian, Law
     from marginalsyn.privacy.noise import Noise
     from marginalsyn.privacy.recorded_laws import Sampler
     from marginalsyn.sources.counting import Columns
@@ -106,7 +106,7 @@ class Visit:
 
     @property
     def payments(self) -> list[dict[str, Any]]:
-        """Every payment so far, as JSON: mechanism, purpose, columns, sigma or eps, rho, laws.
+        """Every payment so far, as JSON: mechanism, purpose, columns, sigma or eps, rho, mu, laws.
 
         ``laws`` are those that the noise drew for the payment. A mechanism that draws itself pays
         for all that it drew, and for ``unrecorded`` noise where it drew nothing that was recorded.
@@ -129,8 +129,8 @@ class Visit:
 
     @property
     def remaining(self) -> float:
-        """What is left of the zCDP charges, in rho."""
-        return self._purse.left("rho")
+        """What is left for Gaussian draws: of GDP charges in mu^2 / 2, or of zCDP charges in rho."""
+        return max(self._purse.left("mu"), self._purse.left("rho"))
 
     @property
     def remaining_eps(self) -> float:
@@ -247,7 +247,7 @@ class Visit:
         return rows.all_rows(columns, self._maps, **how)
 
     def measure(self, columns: Sequence[str], sigma: float, purpose: str = "") -> Measurement:
-        """A noisy marginal: pay l2^2 / (2 sigma^2) in rho, count, add discrete Gaussian noise.
+        """A noisy marginal: pay l2 / sigma in mu (or its rho), count, add Gaussian noise.
 
         Args:
             columns: of the marginal; none measures the number of rows.
@@ -255,16 +255,25 @@ class Visit:
             purpose: recorded in the statement.
         """
         names, whole = self._rows.names(columns), self._rows.whole
-        law = DiscreteGaussian(sigma)
+        law = self.gaussian(sigma)
         price = law.price(l2=self.neighbours.l2)
         shown: dict[str, Any] = {"columns": list(names), "sigma": float(sigma)}
+        shown |= self._sensitivity({"l2": self.neighbours.l2})
         self._purse.pay(law.mechanism, **price, purpose=purpose, **shown)
         counts = self._rows.count([names], self._maps)[names]
         # Counts of persons are in parts of one; a power of two changes neither ratio nor cost.
-        values = self._drawn(DiscreteGaussian(sigma * whole), counts)
+        values = self._drawn(self.gaussian(sigma * whole), counts)
         if whole > 1:
             values = values / whole
         return Measurement(columns=names, values=values, sigma=float(sigma), purpose=purpose)
+
+    def gaussian(self, sigma: float | np.ndarray) -> Gaussian:
+        """The Gaussian law that the visit was charged for, for :meth:`draw`.
+
+        Rounded Gaussian noise has a price in mu; a visit that was charged in zCDP alone draws
+        discrete Gaussian noise, as runs of earlier versions did.
+        """
+        return RoundedGaussian(sigma) if self._purse.exact else DiscreteGaussian(sigma)
 
     def draw(
         self, law: Law, values: np.ndarray, *, purpose: str = "", **sensitivity: float | None
@@ -280,7 +289,8 @@ class Visit:
                 law's ``price`` asks for, such as ``l2``.
         """
         price = law.price(**sensitivity)
-        self._purse.pay(law.mechanism, **price, purpose=purpose, **law.details(values))
+        shown = law.details(values) | self._sensitivity(sensitivity)
+        self._purse.pay(law.mechanism, **price, purpose=purpose, **shown)
         return self._drawn(law, values)
 
     def texts(
@@ -295,7 +305,7 @@ class Visit:
     ) -> dict[str, float]:
         """The noisy counts of a column's own texts, of those alone whose count is large enough.
 
-        It costs a marginal's rho and ``delta``, the chance that a text of one person is published.
+        It costs a marginal's price and ``delta``, the chance that a text of one person is published.
 
         Args:
             name: of a column whose categories are private.
@@ -307,14 +317,15 @@ class Visit:
         """
         rows, whole = self._rows, self._rows.whole
         most = 1 if rows.unit is None else rows.unit.max_rows
-        if union_delta(sigma, threshold, most, whole) > delta:
+        if union_delta(sigma, threshold, most, whole, self._purse.exact) > delta:
             raise BudgetError(
                 f"threshold ({threshold}) must be large enough for delta {delta:g}: a text that "
                 "one person has could be published"
             )
         self._purse.pay(
             "set union",
-            rho=gaussian_rho(sigma, self.neighbours.l2),
+            **self.gaussian(sigma).price(l2=self.neighbours.l2),
+            **self._sensitivity({"l2": self.neighbours.l2}),
             delta=delta,
             purpose=purpose,
             columns=[name],
@@ -329,7 +340,7 @@ class Visit:
         bare = bare_noise(self.noise)
 
         def draw() -> np.ndarray:
-            noisy = bare.draw(DiscreteGaussian(sigma * whole), counts)
+            noisy = bare.draw(self.gaussian(sigma * whole), counts)
             kept = [(labels[i], int(noisy[i])) for i in np.flatnonzero(noisy >= threshold)]
             return np.frombuffer(json.dumps(kept).encode(), dtype=np.uint8)
 
@@ -367,6 +378,7 @@ class Visit:
         self,
         mechanism: str,
         *,
+        mu: float | None = None,
         rho: float | None = None,
         eps: float | None = None,
         purpose: str = "",
@@ -376,14 +388,14 @@ class Visit:
 
         If it draws in any other way than through ``noise``, it must call :meth:`drew`.
         """
-        self._purse.pay(mechanism, rho=rho, eps=eps, purpose=purpose, **details)
+        self._purse.pay(mechanism, mu=mu, rho=rho, eps=eps, purpose=purpose, **details)
 
     def drew(self, law: str) -> None:
         """Record an answer that a mechanism drew itself, under its name in ``noise.LAWS``."""
         self._used.note(law)
 
     def pay_all(self, purpose: str = "") -> None:
-        """Spend at once the charges that are neither zCDP nor pure (subsampled Gaussians)."""
+        """Spend at once the charges that are not GDP, zCDP or pure (subsampled Gaussians)."""
         self._purse.pay_all(purpose)
 
     def close(self) -> None:
@@ -401,6 +413,10 @@ class Visit:
         self._hearing.close()
         self._source_rows.leave()
         self.close()
+
+    def _sensitivity(self, found: Mapping[str, float | None]) -> dict[str, float | None]:
+        """What a payment in mu also records, so that its price can be derived from it."""
+        return dict(found) if self._purse.exact else {}
 
     def _drawn(self, law: Law, values: np.ndarray) -> Any:
         with self._naming():

@@ -20,7 +20,7 @@ from marginalsyn.contract import Measurement, make_config
 from marginalsyn.errors import UsageError
 from marginalsyn.host import generate
 from marginalsyn.privacy.budget import Budget
-from marginalsyn.privacy.charges import ZCDP, Pure
+from marginalsyn.privacy.charges import GDP, ZCDP, Pure
 from marginalsyn.privacy.noise import make_noise
 from marginalsyn.table.codec import Codec
 
@@ -120,6 +120,8 @@ def _budget(release: Release) -> Budget:
     ]
     if len(own) == 1 and isinstance(own[0], ZCDP):
         return Budget.of_rho(own[0].rho, statement.target_delta, statement.neighbours)
+    if len(own) == 1 and isinstance(own[0], GDP):
+        return Budget.of_mu(own[0].mu, statement.target_delta, statement.neighbours)
     if own and all(isinstance(cost, Pure) for cost in own):
         eps = sum(cost.eps for cost in own if isinstance(cost, Pure))
         return Budget(eps=eps, delta=statement.target_delta, neighbours=statement.neighbours)

@@ -79,8 +79,9 @@ def certify_release(
         True
     """
     check_origin(table, release, budget)
+    budget = keeper.as_charged(budget) if keeper else budget
     frame = Frame.of(release.schema, label)
-    design = MomentPlan.of(frame, budget.rho, budget.neighbours)
+    design = MomentPlan.of(frame, budget.gaussian, budget.neighbours)
     counted = [{"of": name, "sha256": digest} for name, digest, _ in _tables(release)]
     if keeper is not None and keeper.resume and keeper.id:
         # Weights that came since the run was charged are bounded as all later ones are.

@@ -18,8 +18,8 @@ from marginalsyn.access.visit import Visit
 from marginalsyn.certificates.certifying import CONFIDENCE, VACUOUS
 from marginalsyn.certificates.least_loss import Chunk, Least, Objective, least_loss
 from marginalsyn.certificates.linear_models import Measure, Problem
-from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours
-from marginalsyn.privacy.laws import DiscreteGaussian
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.charges import Charge, Neighbours
 from marginalsyn.privacy.zcdp import gaussian_sigma
 from marginalsyn.progress import Progress
 from marginalsyn.table.design import CodedRows
@@ -119,13 +119,13 @@ class MeasuredPlan:
         """The noise of the number of labelled rows; 0 where it is public."""
         return gaussian_sigma(self.rho * ROWS_SHARE) if self.buys_rows else 0.0
 
-    def cost(self) -> Charge:
+    def cost(self, budget: Budget) -> Charge:
         """The charge, with all that fixes the noise."""
         return Charge(
-            mechanism="discrete Gaussian",
+            mechanism=budget.gaussian_law,
             purpose=PURPOSE,
             neighbours=self.neighbours,
-            cost=ZCDP(rho=self.rho),
+            cost=budget.gaussian_cost,
             details={
                 "sigma": self.sigma,
                 "rows_sigma": self.rows_sigma,
@@ -148,19 +148,20 @@ class MeasuredPlan:
             for rows in visit.batches(size=_BATCH, units=True, absent=ABSENT)
         ]
         steps = np.array([steps_of(excess(self.model, chunks), self.model.measure)])
-        noisy = visit.draw(DiscreteGaussian(self.sigma), steps, l2=self.reach, purpose=PURPOSE)
+        noisy = visit.draw(visit.gaussian(self.sigma), steps, l2=self.reach, purpose=PURPOSE)
         if not self.buys_rows:
             return int(noisy[0]), None
         count = np.array([sum(len(chunk.y) for chunk in chunks)])
-        law, purpose = DiscreteGaussian(self.rows_sigma), f"{PURPOSE}: rows"
+        law, purpose = visit.gaussian(self.rows_sigma), f"{PURPOSE}: rows"
         rows = visit.draw(law, count, l2=1.0, purpose=purpose)
         return int(noisy[0]), int(rows[0])
 
     def bounds(self, steps: int, rows: int) -> dict[str, Any]:
         """What a noisy psi and a number of rows, noisy or public, say of the excess for one row.
 
-        P(noise > q) <= 1 - Phi(q / sigma) for discrete Gaussian noise: beyond q the sum of its
-        masses is below the integral, and all of them are more than sigma sqrt(2 pi).
+        P(noise > q) <= 1 - Phi(q / sigma) for rounded Gaussian noise, which is above q from q + 1/2
+        on, and for discrete noise: beyond q the sum of its masses is below the integral, and all of
+        them are more than sigma sqrt(2 pi).
         """
         misses = 1 - CONFIDENCE
         few = math.ceil(_upper(misses * ROWS_MISSES) * self.rows_sigma) if self.buys_rows else 0

@@ -83,11 +83,12 @@ def certify_measured(
         'log loss'
     """
     check_origin(table, release, budget)
+    budget = keeper.as_charged(budget) if keeper else budget
     earlier = read_measured(release)
     model = fitted(
         release, label=label, ridge=ridge, within=within, free=free_intercept, weights=weights
     )
-    plan = MeasuredPlan(model, budget.neighbours, budget.rho)
+    plan = MeasuredPlan(model, budget.neighbours, budget.gaussian)
 
     def measure(visit: Visit) -> tuple[int, int]:
         steps, rows = plan.measure(visit, progress or Silent())
@@ -102,7 +103,7 @@ def certify_measured(
         table,
         release,
         budget,
-        plan.cost(),
+        plan.cost(budget),
         measure=measure,
         files=files,
         facts={

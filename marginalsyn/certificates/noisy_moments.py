@@ -15,8 +15,7 @@ from marginalsyn.certificates.certifying import CONFIDENCE
 from marginalsyn.certificates.linear_models import GRID, Frame
 from marginalsyn.certificates.moments import MomentErrors
 from marginalsyn.privacy.budget import Budget
-from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours
-from marginalsyn.privacy.laws import DiscreteGaussian
+from marginalsyn.privacy.charges import Charge, Neighbours
 from marginalsyn.privacy.zcdp import gaussian_sigma
 from marginalsyn.progress import Progress
 from marginalsyn.table.design import CodedRows
@@ -46,7 +45,7 @@ class MomentPlan:
 
     @classmethod
     def of(cls, frame: Frame, rho: float, neighbours: Neighbours) -> MomentPlan:
-        """Split rho between the kinds so that the certificate of radius 2 is smallest.
+        """Split rho (mu^2 / 2) between the kinds so that the certificate of radius 2 is smallest.
 
         Its terms are B s_1 / sqrt(rho_1) and B^2/4 s_2 / sqrt(rho_2) for sensitivities s.
         """
@@ -86,10 +85,10 @@ class MomentPlan:
     def cost(self, budget: Budget, weightings: int = 1) -> Charge:
         """The charge for both, with how many weightings the certificate will count."""
         return Charge(
-            mechanism="discrete Gaussian",
+            mechanism=budget.gaussian_law,
             purpose=PURPOSE,
             neighbours=self.neighbours,
-            cost=ZCDP(rho=budget.rho),
+            cost=budget.gaussian_cost,
             details={
                 "label_sigma": self.label_sigma,
                 "product_sigma": self.product_sigma,
@@ -110,11 +109,9 @@ class MomentPlan:
             label += one
             product += two[upper]
         return Sums(
+            visit.draw(visit.gaussian(self.label_sigma), label, l2=self.label_l2, purpose=PURPOSE),
             visit.draw(
-                DiscreteGaussian(self.label_sigma), label, l2=self.label_l2, purpose=PURPOSE
-            ),
-            visit.draw(
-                DiscreteGaussian(self.product_sigma), product, l2=self.product_l2, purpose=PURPOSE
+                visit.gaussian(self.product_sigma), product, l2=self.product_l2, purpose=PURPOSE
             ),
             self.label_sigma,
             self.product_sigma,

@@ -24,7 +24,7 @@ from marginalsyn.errors import MarginalsynError, UsageError
 from marginalsyn.evaluation.scores import clopper_pearson, delong, roc_curve, standard_error
 from marginalsyn.host import generate, weigh
 from marginalsyn.privacy.budget import Budget
-from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours
+from marginalsyn.privacy.charges import GDP, ZCDP, Charge, Neighbours
 from marginalsyn.privacy.composition import compose
 from marginalsyn.privacy.noise import make_noise
 from marginalsyn.progress import Silent
@@ -318,6 +318,9 @@ def _weigh(
 
 def _allowance(charges: list[Charge], delta: float, neighbours: Neighbours) -> Budget:
     """The budget that these charges amount to."""
+    mu = math.hypot(*(c.cost.mu for c in charges if isinstance(c.cost, GDP)))
+    if mu:
+        return Budget.of_mu(mu, delta, neighbours)
     rho = sum(c.cost.rho for c in charges if isinstance(c.cost, ZCDP))
     if rho:
         return Budget.of_rho(rho, delta, neighbours)

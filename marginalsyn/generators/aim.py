@@ -15,7 +15,6 @@ from marginalsyn.generators.marginals import WorkloadConfig, WorkloadGenerator
 from marginalsyn.generators.workload import Columns, model_pairs, not_yet_known
 from marginalsyn.graphical.one_way import OneWay
 from marginalsyn.privacy.budget import Budget
-from marginalsyn.privacy.zcdp import exponential_eps
 
 if TYPE_CHECKING:
     from marginalsyn.access.visit import Visit
@@ -35,8 +34,8 @@ class AIMConfig(WorkloadConfig):
 
     Example:
         >>> aim = AIMConfig(degree=3).configure(schema, Budget(eps=1.0))
-        >>> round(aim.cost[0].cost.rho, 4)
-        0.015
+        >>> round(aim.cost[0].cost.mu, 4)
+        0.182
     """
 
     name = "aim"
@@ -99,7 +98,7 @@ class AIM(WorkloadGenerator):
         if share is None:
             columns = len(self.schema.names)
             share = ONE_WAY if self.batch == 1 else one_way_share(columns)
-        return share * self.budget.rho
+        return share * self.budget.gaussian
 
     @property
     def one_way_sigma(self) -> float:
@@ -109,7 +108,7 @@ class AIM(WorkloadGenerator):
     @property
     def first_rho(self) -> float:
         """What each of the first rounds costs."""
-        return (self.budget.rho - self.one_way_rho) / self.rounds
+        return (self.budget.gaussian - self.one_way_rho) / self.rounds
 
     def sigma(self, round_rho: float) -> float:
         """The noise that the measuring share of a round buys."""
@@ -129,8 +128,8 @@ class AIM(WorkloadGenerator):
         return Plan(
             split={
                 "one-way": one_way,
-                "select": (self.budget.rho - one_way) * SELECT_SHARE,
-                "measure": (self.budget.rho - one_way) * (1 - SELECT_SHARE),
+                "select": (self.budget.gaussian - one_way) * SELECT_SHARE,
+                "measure": (self.budget.gaussian - one_way) * (1 - SELECT_SHARE),
             },
             workload=tuple(self.workload(domain).marginals),
             model_mb=self.model_mb,
@@ -169,9 +168,9 @@ class AIM(WorkloadGenerator):
 
             # Select: the worst approximated marginals among those that keep the model small. The
             # limit grows with the share of the budget spent, this round's included.
-            spent = 1 - (visit.remaining - picks * round_rho) / self.budget.rho
+            spent = 1 - (visit.remaining - picks * round_rho) / self.budget.gaussian
             limit = self.model_mb * spent
-            eps = exponential_eps(SELECT_SHARE * round_rho)
+            eps = self.budget.selection_eps(SELECT_SHARE * round_rho)
             if self.batch == 1:
                 choice = chooser.worst(model, limit, sigma, eps)
             else:
@@ -191,7 +190,7 @@ class AIM(WorkloadGenerator):
             ]
             progress.report(
                 "estimate",
-                fraction=1 - visit.remaining / self.budget.rho,
+                fraction=1 - visit.remaining / self.budget.gaussian,
                 text=f"round {len(steps)}: {' x '.join(lot[0])}, model {model.model_mb:.2f} MB",
             )
 
@@ -238,7 +237,7 @@ class AIM(WorkloadGenerator):
         others = [name for name in one_way.domain if name != label]
         if share is None:
             rows_over_noise = one_way.total / self.sigma(
-                self.budget.rho / (2 * len(one_way.domain))
+                self.budget.gaussian / (2 * len(one_way.domain))
             )
             share = min(0.8, 80 / rows_over_noise) if rows_over_noise < 800 else 0.0
         pairs = [tuple(c for c in one_way.domain if c in (name, label)) for name in others]

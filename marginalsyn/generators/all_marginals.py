@@ -51,8 +51,8 @@ class AllMarginalsConfig(MarginalConfig):
 
     Example:
         >>> generator = AllMarginalsConfig(degree=3).configure(schema, Budget(eps=1.0))
-        >>> round(generator.cost[0].cost.rho, 4)
-        0.015
+        >>> round(generator.cost[0].cost.mu, 4)
+        0.182
     """
 
     name = "all-marginals"
@@ -128,13 +128,13 @@ class AllMarginals(MarginalGenerator):
     def sigma(self) -> float:
         """sqrt(|Q| * l2^2 / (2 rho)): |Q| marginals of sensitivity l2 each."""
         l2 = self.budget.neighbours.l2 * math.sqrt(len(self.marginals))
-        return gaussian_sigma(self.budget.rho, l2)
+        return gaussian_sigma(self.budget.gaussian, l2)
 
     @property
     def plan(self) -> Plan:
         """The marginals and their noise, before anything is read."""
         return Plan(
-            split={"measure": self.budget.rho},
+            split={"measure": self.budget.gaussian},
             workload=tuple(self.marginals),
             model_mb=pgm.model_mb(self.schema.domain, self.marginals),
             facts={"marginals": len(self.marginals), "noise deviation": round(self.sigma, 2)},

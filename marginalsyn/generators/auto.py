@@ -72,6 +72,7 @@ class Auto(Calibrated):
     """The generator that public facts choose; the rest follows from the one-way marginals."""
 
     config: AutoConfig
+    exact = True
 
     @property
     def wide(self) -> bool:
@@ -152,7 +153,7 @@ class Auto(Calibrated):
         if self.config.label_weight is not None:
             return self.config.label_weight
         noise = gaussian_sigma(
-            self.budget.rho / (2 * max(len(one_way.domain), 1)), self.budget.neighbours.l2
+            self.budget.gaussian / (2 * max(len(one_way.domain), 1)), self.budget.neighbours.l2
         )
         lack = min(1.0, max(0.0, 1.0 - math.log10(max(one_way.total / noise, 1.0) / TINY * 10)))
         return round(MANY + (FEW - MANY) * lack, 2)

@@ -19,7 +19,6 @@ from marginalsyn.graphical import model as pgm
 from marginalsyn.graphical.clique_forest import CliqueForest
 from marginalsyn.graphical.one_way import OneWay
 from marginalsyn.privacy.budget import Budget
-from marginalsyn.privacy.laws import DiscreteGaussian
 from marginalsyn.privacy.zcdp import gaussian_sigma
 
 if TYPE_CHECKING:
@@ -37,8 +36,8 @@ class CliqueTreeConfig(MarginalKnobs):
 
     Example:
         >>> generator = CliqueTreeConfig(max_model_mb=20).configure(schema, Budget(eps=2.0))
-        >>> round(generator.cost[0].cost.rho, 4)
-        0.0561
+        >>> round(generator.cost[0].cost.mu, 4)
+        0.3515
     """
 
     name = "clique-tree"
@@ -62,18 +61,18 @@ class CliqueTree(WorkloadGenerator):
     @property
     def one_way_sigma(self) -> float:
         """The noise of the one-way marginals."""
-        share = self.config.one_way_share * self.budget.rho
+        share = self.config.one_way_share * self.budget.gaussian
         return self.sigma_for(share / self.columns_to_measure)
 
     @property
     def guess(self) -> float:
         """What the noise of a larger marginal will be, about."""
-        return self.sigma_for(self.budget.rho / (2 * max(len(self.schema.names), 1)))
+        return self.sigma_for(self.budget.gaussian / (2 * max(len(self.schema.names), 1)))
 
     def judge_sigma(self, candidates: int) -> float:
         """The noise on each of the ``candidates`` l1 errors; one row moves each by at most l1."""
         l2 = self.budget.neighbours.l1 * math.sqrt(max(candidates, 1))
-        return gaussian_sigma(self.config.select_share * self.budget.rho, l2)
+        return gaussian_sigma(self.config.select_share * self.budget.gaussian, l2)
 
     def candidates(self, domain: Mapping[str, int]) -> dict[Columns, float]:
         """What may be measured beyond single columns, with the workload's weights."""
@@ -87,9 +86,9 @@ class CliqueTree(WorkloadGenerator):
         candidates = self.candidates(self.schema.domain)
         return Plan(
             split={
-                "one-way": config.one_way_share * self.budget.rho,
-                "select": config.select_share * self.budget.rho,
-                "measure": (1 - config.one_way_share - config.select_share) * self.budget.rho,
+                "one-way": config.one_way_share * self.budget.gaussian,
+                "select": config.select_share * self.budget.gaussian,
+                "measure": (1 - config.one_way_share - config.select_share) * self.budget.gaussian,
             },
             workload=tuple(self.workload(self.schema.domain).marginals),
             model_mb=self.model_mb,
@@ -181,7 +180,7 @@ class CliqueTree(WorkloadGenerator):
         )
         l2 = self.budget.neighbours.l1 * math.sqrt(len(candidates))
         noisy = visit.draw(
-            DiscreteGaussian(self.judge_sigma(len(candidates))),
+            visit.gaussian(self.judge_sigma(len(candidates))),
             errors.astype(np.int64),
             l2=l2,
             purpose="l1 errors of candidates",

@@ -36,8 +36,8 @@ class FixedMarginalsConfig(MarginalConfig):
 
     Example:
         >>> generator = FixedMarginalsConfig().configure(schema, Budget(eps=1.0))
-        >>> round(generator.cost[0].cost.rho, 4)
-        0.015
+        >>> round(generator.cost[0].cost.mu, 4)
+        0.182
     """
 
     name = "fixed-marginals"
@@ -105,8 +105,8 @@ class FixedMarginals(MarginalGenerator):
         """The list and the split, before anything is read."""
         return Plan(
             split={
-                "one-way": self.config.one_way_share * self.budget.rho,
-                "measure": (1 - self.config.one_way_share) * self.budget.rho,
+                "one-way": self.config.one_way_share * self.budget.gaussian,
+                "measure": (1 - self.config.one_way_share) * self.budget.gaussian,
             },
             workload=tuple(self.wanted),
             model_mb=pgm.model_mb(self.schema.domain, list(self.wanted)),
@@ -114,7 +114,7 @@ class FixedMarginals(MarginalGenerator):
 
     def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
         """Measure, fit, draw."""
-        rho, share = self.budget.rho, self.config.one_way_share
+        rho, share = self.budget.gaussian, self.config.one_way_share
 
         # Measure: one-way marginals, then the list
         sigma = self.sigma_for(share * rho / len(self.schema.names))

@@ -91,20 +91,21 @@ class Independent(Calibrated):
 
     @property
     def sigma(self) -> float:
-        share = self.budget.rho / len(self.schema.names)
+        share = self.budget.gaussian / len(self.schema.names)
         return gaussian_sigma(share, l2=self.budget.neighbours.l2)
 
     @property
     def cost(self) -> tuple[Charge, ...]:
         details = {"sigma": self.sigma, "marginals": len(self.schema.names)}
-        return (self.budget.charge("discrete Gaussian", "one-way marginals", details=details),)
+        law, cost = self.budget.gaussian_law, self.budget.gaussian_cost
+        return (self.budget.charge(law, "one-way marginals", cost, details),)
 
     @property
     def plan(self) -> Plan:
         workload = [_measured(self.schema, name) for name in self.schema.names]
         cells = sum(self.schema.size(columns) for columns in workload)
         return Plan(
-            split={"measure": self.budget.rho},
+            split={"measure": self.budget.gaussian},
             workload=workload,
             model_mb=cells * 8 / 2**20,
             facts={"sigma": self.sigma, "cells": cells},

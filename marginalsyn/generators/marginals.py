@@ -213,9 +213,11 @@ class MarginalKnobs(WorkloadConfig):
 class MarginalGenerator(Calibrated):
     """What generators of marginals do alike: measure single columns, then larger marginals, fit."""
 
-    def sigma_for(self, rho: float) -> float:
-        """The noise on a table of counts that may cost ``rho``."""
-        return gaussian_sigma(rho, self.budget.neighbours.l2)
+    exact = True
+
+    def sigma_for(self, amount: float) -> float:
+        """The noise on a table of counts that may cost so much of the budget's ``gaussian``."""
+        return gaussian_sigma(amount, self.budget.neighbours.l2)
 
     def one_way(self, visit: Visit, progress: Progress, sigma: float, sigma_next: float) -> OneWay:
         """Measure every one-way marginal and merge the codes that ``sigma_next`` would drown.
@@ -246,7 +248,9 @@ class MarginalGenerator(Calibrated):
     @property
     def reference_mb(self) -> float:
         """The size limit of a model of reference tables; measured marginals come on top of it."""
-        return model_limit(len(self.schema.names), getattr(self.config, "max_model_mb", 0.0) or 10.0)
+        return model_limit(
+            len(self.schema.names), getattr(self.config, "max_model_mb", 0.0) or 10.0
+        )
 
     def fit(
         self,

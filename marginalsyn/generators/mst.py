@@ -16,7 +16,6 @@ from marginalsyn.generators.marginals import ESTIMATOR, MERGE, MarginalConfig, M
 from marginalsyn.generators.workload import Columns
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.selection import ExponentialMechanism
-from marginalsyn.privacy.zcdp import exponential_eps
 
 if TYPE_CHECKING:
     from marginalsyn.access.visit import Visit
@@ -30,8 +29,8 @@ class MSTConfig(MarginalConfig):
 
     Example:
         >>> mst = MSTConfig().configure(schema, Budget(eps=1.0))
-        >>> round(mst.cost[0].cost.rho, 4)
-        0.015
+        >>> round(mst.cost[0].cost.mu, 4)
+        0.182
     """
 
     name = "mst"
@@ -59,13 +58,13 @@ class MST(MarginalGenerator):
     @property
     def sigma(self) -> float:
         """The noise of every one-way marginal; the pairs' is about the same."""
-        return self.sigma_for(self.budget.rho / 3 / max(len(self.schema.names), 1))
+        return self.sigma_for(self.budget.gaussian / 3 / max(len(self.schema.names), 1))
 
     @property
     def plan(self) -> Plan:
         """The split and the noise, before anything is read."""
         return Plan(
-            split=dict.fromkeys(("one-way", "select", "measure"), self.budget.rho / 3),
+            split=dict.fromkeys(("one-way", "select", "measure"), self.budget.gaussian / 3),
             workload=tuple(itertools.combinations(self.schema.names, 2)),
             facts={
                 "noise deviation": round(self.sigma, 2),
@@ -111,7 +110,7 @@ class MST(MarginalGenerator):
         edges = len(component) - 1
         if edges < 1:
             return []
-        eps = exponential_eps(self.budget.rho / 3 / edges)
+        eps = self.budget.selection_eps(self.budget.gaussian / 3 / edges)
         tree: list[Columns] = []
         for _ in range(edges):
             open_ = [q for q in weights if component[q[0]] != component[q[1]]]

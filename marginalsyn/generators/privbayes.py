@@ -22,7 +22,6 @@ from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Charge, Pure
 from marginalsyn.privacy.laws import DiscreteLaplace
 from marginalsyn.privacy.selection import ExponentialMechanism
-from marginalsyn.privacy.zcdp import exponential_eps
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -128,14 +127,14 @@ class PrivBayes(MarginalGenerator):
         """One charge for the whole run."""
         if not self.pure:
             return super().cost
-        return (self.budget.charge(self.config.name, "generate", Pure(eps=self.budget.eps)),)
+        return (self.budget.charge(self.config.name, "generate", Pure(eps=self.budget.pure)),)
 
     def scale(self, purpose: str) -> float:
         """The noise of each marginal: as many share a purpose's budget as there are columns."""
         share = self.shares[purpose] / len(self.schema.names)
         if self.pure:
-            return self.budget.neighbours.l1 / (share * self.budget.eps)
-        return self.sigma_for(share * self.budget.rho)
+            return self.budget.neighbours.l1 / (share * self.budget.pure)
+        return self.sigma_for(share * self.budget.gaussian)
 
     def deviation(self, purpose: str) -> float:
         """The standard deviation of that noise."""
@@ -149,7 +148,11 @@ class PrivBayes(MarginalGenerator):
     def select_eps(self) -> float:
         """The eps of each of the choices, one less than there are columns."""
         share = self.shares["select"] / (len(self.schema.names) - 1)
-        return share * self.budget.eps if self.pure else exponential_eps(share * self.budget.rho)
+        return (
+            share * self.budget.pure
+            if self.pure
+            else self.budget.selection_eps(share * self.budget.gaussian)
+        )
 
     def limit(self, total: float) -> float:
         """The most cells of a theta-useful table: total / cells >= theta * mean |noise|."""
@@ -159,7 +162,7 @@ class PrivBayes(MarginalGenerator):
     @property
     def plan(self) -> Plan:
         """The split and the noise, before anything is read."""
-        whole = self.budget.eps if self.pure else self.budget.rho
+        whole = self.budget.pure if self.pure else self.budget.gaussian
         return Plan(
             split={name: share * whole for name, share in self.shares.items()},
             workload=tuple((name,) for name in self.schema.names),

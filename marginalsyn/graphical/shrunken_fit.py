@@ -494,8 +494,10 @@ def settle_to(
     shares = np.append(0.5, np.full(CLOSENESS.size, 0.5 / CLOSENESS.size))
     prior = shares
     for _ in range(_ROUNDS if each else 0):
-        found = [np.append(c[: SHAPES.size].sum(), c[SHAPES.size :]) for c in
-                 (one.chances(shares) for one in each.values())]
+        found = [
+            np.append(c[: SHAPES.size].sum(), c[SHAPES.size :])
+            for c in (one.chances(shares) for one in each.values())
+        ]
         shares = (np.sum(found, axis=0) + prior) / (len(each) + 1.0)
     settled = {}
     for v, one in each.items():

@@ -101,7 +101,7 @@ class LinkedGenerator(Calibrated):
             alike = all(value == first for value in known.values())
             facts[fact] = first if alike else known
         return Plan(
-            split={name: share * self.budget.rho for name, share in self.shares.items()},
+            split={name: share * self.budget.gaussian for name, share in self.shares.items()},
             workload=tuple(columns for plan in plans.values() for columns in plan.workload),
             model_mb=max(sizes) if len(sizes) == len(plans) else None,
             facts=facts,
@@ -115,7 +115,7 @@ class LinkedGenerator(Calibrated):
         measured: dict[str, Sequence[Measurement]] = {}
         warnings: list[str] = []
         rows: dict[str, Any] = {}
-        outlook = Outlook(tree, self.budget.rho / len(tree.tables), post)
+        outlook = Outlook(tree, self.budget.gaussian / len(tree.tables), post)
         for view in self.views:
             progress.report("view", text=view.name)
             with visit.view(view.name, self.charges[view.name]) as one:

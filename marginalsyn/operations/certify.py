@@ -99,7 +99,9 @@ class Certify(Paid, OfTable, OfRelease["releases.Release"]):
         budget = self._budget(release)
         if self.measured:
             return self._plan_measured(release, budget)
-        plan = MomentPlan.of(Frame.of(release.schema, self.label), budget.rho, budget.neighbours)
+        plan = MomentPlan.of(
+            Frame.of(release.schema, self.label), budget.gaussian, budget.neighbours
+        )
         rows = len(release.frame())
         facts = {
             "label": plan.frame.label,
@@ -169,7 +171,7 @@ class Certify(Paid, OfTable, OfRelease["releases.Release"]):
 
         about = self._about()
         model = fitted(release, label=self.label, free=about.pop("free_intercept", False), **about)
-        plan = MeasuredPlan(model, budget.neighbours, budget.rho)
+        plan = MeasuredPlan(model, budget.neighbours, budget.gaussian)
         truths = [0.0, *(model.vacuous * share for share in (0.001, 0.003, 0.01, 0.03, 0.1))]
         rows = [{"excess": truth, **plan.expected(truth)} for truth in truths]
         facts = {

@@ -62,7 +62,7 @@ def foresee(schema: Schema, config: GeneratorConfig, budget: Budget, rows: int) 
     plan = calibrate(config, schema, budget)[0].plan
     single = [rho for purpose, rho in plan.split.items() if "one-way" in purpose]
     # A method that says nothing of single columns is taken to measure them with all it has.
-    rho = sum(single) or budget.rho
+    rho = sum(single) or budget.gaussian
     sigma = gaussian_sigma(rho / max(len(schema.names), 1), budget.neighbours.l2)
     # Half of the mean size of a Gaussian in every cell, as a share; at most all rows are wrong.
     each = sigma * math.sqrt(2 / math.pi) / 2 / max(rows, 1)

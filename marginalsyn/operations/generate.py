@@ -137,6 +137,7 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
             "eps": budget.eps,
             "delta": budget.delta,
             "rho": budget.rho,
+            "mu": budget.mu,
             "neighbours": budget.neighbours,
             "unit": unit,
             "split": dict(plan.split),
@@ -148,7 +149,7 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
         size: tuple[str, object]
         if isinstance(schema, LinkedSchema):
             size = ("Tables", ", ".join(table.name for table in schema.tables))
-            facts["shares"] = {view: rho / budget.rho for view, rho in plan.split.items()}
+            facts["shares"] = dict(plan.split)
         else:
             size = ("Columns", len(schema.names))
         model = f"{plan.model_mb:.3g} MB" if plan.model_mb is not None else "not predicted"
@@ -158,7 +159,7 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
             ("Method", config.name),
             ("Protects", unit),
             ("Budget", f"eps {budget.eps:g}, delta {budget.delta:g}, {budget.neighbours}"),
-            ("", f"rho {budget.rho:.6g} (zCDP)"),
+            ("", f"mu {budget.mu:.6g} (GDP); rho {budget.rho:.6g} (zCDP) where noise has no mu"),
             *_split(plan.split),
             ("Workload", _workload(plan.workload)),
             ("Model", model),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from marginalsyn.errors import UsageError
 from marginalsyn.operations.groups import named
@@ -101,12 +101,15 @@ class ShowLedger(OfLedger["LedgerState"]):
             "eps": total.eps,
             "delta": total.delta,
             "rho": total.rho,
+            "mu": total.mu,
             "neighbours": total.neighbours,
             "unit": unit,
             "guarantee": total.guarantee,
             "total_is": SO_FAR if total.delta else "a sum of pure eps",
             "marks": book.caveats(),
-            "cap": None if cap is None else {"eps": cap.eps, "delta": cap.delta},
+            "cap": None
+            if cap is None
+            else {"eps": cap.eps, "delta": cap.delta, "currency": cap.currency},
             "of_the_cap": book.of_the_cap() or None,
             "entries": [entry.model_dump(mode="json") for entry in book.entries],
             "interrupted": [
@@ -287,8 +290,9 @@ class CapLedger(OfLedger["LedgerState"]):
     """Limit what a source may spend.
 
     A run that would exceed the cap is refused before anything is read. The cap is valid even if
-    each budget is chosen after seeing earlier results: it adds up zCDP, or with --sampled Renyi
-    divergences at one order, against a limit that follows from (eps, delta) and is recorded now.
+    each budget is chosen after seeing earlier results: it adds up one currency (squares of mu, or
+    zCDP, or with --sampled Renyi divergences at one order) against a limit that follows from
+    (eps, delta) and is recorded now.
     """
 
     shell = ("quiet",)
@@ -302,8 +306,13 @@ class CapLedger(OfLedger["LedgerState"]):
     none: bool = option(False, "Remove the cap.")
     sampled: bool = option(
         False,
-        "Allow sampled steps (DP-SGD), which zCDP cannot price: keep the cap at the Renyi order "
-        "that was recorded when the ledger was created.",
+        "Allow sampled steps (DP-SGD), which neither mu nor rho can price: keep the cap at the "
+        "Renyi order that was recorded when the ledger was created.",
+    )
+    currency: Literal["mu", "rho"] | None = option(
+        None,
+        "What the cap adds up: mu is exact for Gaussian noise, rho also counts what has no price "
+        "in mu. [default: that of the cap before, else mu where every charge has one]",
     )
     own_delta: float = option(
         0.0,
@@ -318,7 +327,15 @@ class CapLedger(OfLedger["LedgerState"]):
         if (self.eps is None) == (not self.none):
             raise UsageError("cap must be given --eps EPS to set it, or --none to remove it")
         ledger = self.open(session)
-        ledger.set_cap(self.eps, self.delta, sampled=self.sampled, own_delta=self.own_delta)
+        if self.currency and (self.sampled or self.none):
+            raise UsageError("--currency must be given without --sampled and --none")
+        ledger.set_cap(
+            self.eps,
+            self.delta,
+            sampled=self.sampled,
+            own_delta=self.own_delta,
+            currency=self.currency,
+        )
         book = ledger.read()
         notes = [f"{book.source}: cap {book.cap or 'lifted'}"]
         if book.charges:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -13,8 +12,6 @@ import numpy as np
 import pandas as pd
 
 from marginalsyn.access.private_table import PrivateTable
-from marginalsyn.errors import DataError, UsageError
-from marginalsyn.release.folder import Release
 from marginalsyn.sources.source import open_source
 from marginalsyn.table.parts import parts_of
 

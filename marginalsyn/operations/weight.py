@@ -105,7 +105,7 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
     )
     share: float | None = option(
         None,
-        "Instead of --eps: spend this share (in rho) of the ledger's cap, or of what the release "
+        "Instead of --eps: spend this share (in mu^2) of the ledger's cap, or of what the release "
         f"spent if there is no cap. [default={defaults.SHARE:g}]",
         panel="Budget",
         metavar="SHARE",

@@ -159,6 +159,7 @@ def outlook(
         "eps": budget.eps,
         "delta": budget.delta,
         "rho": budget.rho,
+        "mu": budget.mu,
         "pure_eps": budget.pure,
         "neighbours": str(budget.neighbours),
         **cautions.facts(),
@@ -167,7 +168,10 @@ def outlook(
         ("Rows", f"{len(target.frame):,} synthetic, about {target.rows:,.0f} private"),
         ("Columns", facts["columns"]),
         ("Budget", f"eps {budget.eps:g}, delta {budget.delta:g}, {budget.neighbours}"),
-        ("", f"rho {budget.rho:.6g} (zCDP), or pure eps {budget.pure:.6g}"),
+        (
+            "",
+            f"mu {budget.mu:.6g} (GDP), rho {budget.rho:.6g} (zCDP), or pure eps {budget.pure:.6g}",
+        ),
     ]
     cells = [(row["method"], _gain(row), row["noise"], _kept(row), _how(row)) for row in rows]
     head = ("method", "predicted gain", "noise", "kept", "how")

@@ -5,7 +5,9 @@ amounts were fixed beforehand. A ledger's next charge is chosen after looking at
 and for that a loss distribution or the least of several Renyi curves proves nothing. What is
 proved adds up one number and refuses what would pass a limit fixed beforehand: sums of pure eps
 and of deltas (Rogers et al. 2016), zCDP or Renyi divergences at one order (Feldman and Zrnic
-2021), with deltas of their own (Whitehouse et al. 2023).
+2021), with deltas of their own (Whitehouse et al. 2023), and squares of mu (Smith and Thakurta
+2022; Koskela, Tobaben and Honkela 2023). A cap counts one of them, fixed when it is set: whoever
+may pass by the least of several chooses the branch by what was seen, and passes both limits.
 """
 
 from __future__ import annotations
@@ -13,10 +15,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from marginalsyn.errors import UsageError
 from marginalsyn.privacy.charges import (
+    GDP,
     ZCDP,
     Approximate,
     Charge,
@@ -29,11 +32,15 @@ from marginalsyn.privacy.charges import (
     show_number,
     simplify,
 )
-from marginalsyn.privacy.composition import sampled_renyi, sum_up
+from marginalsyn.privacy.composition import add_mu, sampled_renyi, sum_up
+from marginalsyn.privacy.gdp import mu_of
 from marginalsyn.privacy.zcdp import check_delta, check_eps, exponential_rho, rho_of
 
 if TYPE_CHECKING:
     from marginalsyn.records.entries import Cap
+
+Currency = Literal["mu", "rho", "renyi"]
+"""What a cap adds up: squares of mu, zCDP, or Renyi divergences of one order."""
 
 # Which orders a ledger may be kept at: small ones serve large eps.
 _LARGE = tuple(2.0**k * x for k in range(6, 12) for x in (1, 1.25, 1.5))
@@ -49,20 +56,26 @@ class Spent:
     delta: float
     eps: float | None
     rho: float | None
+    mu: float | None = None
     renyi: float | None = None
 
 
 def make_cap(
-    eps: float, delta: float, order: float | None = None, own_delta: float = 0.0
+    eps: float,
+    delta: float,
+    currency: Currency = "mu",
+    order: float | None = None,
+    own_delta: float = 0.0,
 ) -> dict[str, float | None]:
     """The limits that keep (eps, delta), as fields of a cap.
 
     Args:
         eps: of the whole source.
         delta: of the whole source.
-        order: keep the cap at this Renyi order; None keeps it in zCDP.
+        currency: what is added up.
+        order: of the Renyi divergences.
         own_delta: how much of ``delta`` is set aside for charges that have a delta of their own.
-            It is taken twice: once for the sum of eps, once next to zCDP.
+            It is taken twice: once for the sum of eps, once next to the currency's own.
 
     Raises:
         UsageError: numbers that bound nothing.
@@ -76,7 +89,9 @@ def make_cap(
             f"({delta:g}): a fifth of it, say"
         )
     limits: dict[str, float | None] = {"eps": eps, "delta": delta, "own_delta": own_delta}
-    if order is None:
+    if currency == "mu":
+        return {**limits, "mu": mu_of(eps, left)}
+    if order is None or currency == "rho":
         return {**limits, "rho": rho_of(eps, left)}
     return {**limits, "order": order, "renyi": max(0.0, renyi_limit(order, eps, left))}
 
@@ -91,6 +106,7 @@ def add_up(charges: Sequence[Charge], neighbours: Neighbours, order: float | Non
         delta=sum_up([c.delta for c in costs if isinstance(c, Approximate)]),
         eps=sum_up(pure) if len(pure) == len(costs) else None,
         rho=sum_up(known) if len(known) == len(costs) else None,
+        mu=add_mu([Pure(eps=c.eps) if isinstance(c, Approximate) else c for c in costs]),
         renyi=None if order is None else sum_up([_renyi(c, neighbours, order) for c in charges]),
     )
 
@@ -116,7 +132,9 @@ def describe_use(cap: Cap, charges: Sequence[Charge], neighbours: Neighbours) ->
     """How much of the cap is used, by the filter's own sum."""
     spent = add_up(charges, neighbours, cap.order)
     used, limit = _figure(cap, spent)
-    name = "rho" if cap.order is None else f"Renyi divergence of order {cap.order:g}"
+    name = {"renyi": f"Renyi divergence of order {cap.order or 0:g}"}.get(
+        cap.currency, cap.currency
+    )
     parts = []
     if used is not None:
         parts.append(f"{name} {show_number(used)} of {show_number(limit)}")
@@ -124,13 +142,17 @@ def describe_use(cap: Cap, charges: Sequence[Charge], neighbours: Neighbours) ->
         parts.append(f"pure eps {show_number(spent.eps)} of {show_number(cap.eps)}")
     if spent.delta:
         parts.append(f"delta {show_number(spent.delta)} of {show_number(cap.own_delta)}")
-    return ", or ".join(parts) or "sampled steps, which have no price in rho"
+    return ", or ".join(parts) or f"charges that have no price in {cap.currency}"
 
 
-def unpriced(cap: Cap, charges: Sequence[Charge], neighbours: Neighbours) -> bool:
-    """Whether the charges hold sampled steps, for which a cap in zCDP has no price."""
-    spent = add_up(charges, neighbours, cap.order)
-    return cap.order is None and spent.rho is None
+def unpriced(currency: Currency, charges: Sequence[Charge], neighbours: Neighbours) -> list[Charge]:
+    """The charges that have no price in a cap's currency."""
+
+    def amount(charge: Charge) -> float | None:
+        spent = add_up([charge], neighbours)
+        return spent.mu if currency == "mu" else spent.rho
+
+    return [one for one in charges if currency != "renyi" and amount(one) is None]
 
 
 def best_order(charges: Sequence[Charge], neighbours: Neighbours, delta: float) -> float:
@@ -155,7 +177,7 @@ def zcdp_of(cost: Cost) -> float | None:
     eps-DP is eps tanh(eps/2)-zCDP, and eps^2/8 with bounded range.
     """
     cost = simplify(cost)
-    if isinstance(cost, ZCDP):
+    if isinstance(cost, GDP | ZCDP):
         return cost.rho
     if isinstance(cost, SubsampledGaussian):
         return None
@@ -168,9 +190,8 @@ def zcdp_of(cost: Cost) -> float | None:
 
 def _figure(cap: Cap, spent: Spent) -> tuple[float | None, float]:
     """What is used of the cap's currency, and its limit."""
-    if cap.order is not None:
-        return spent.renyi, cap.renyi or 0.0
-    return spent.rho, cap.rho or 0.0
+    limits = {"mu": cap.mu, "rho": cap.rho, "renyi": cap.renyi}
+    return getattr(spent, cap.currency), limits[cap.currency] or 0.0
 
 
 def _renyi(charge: Charge, neighbours: Neighbours, order: float) -> float:
@@ -182,7 +203,7 @@ def _renyi(charge: Charge, neighbours: Neighbours, order: float) -> float:
         return _sampled(steps, neighbours, order) * _UP
     rho = zcdp_of(cost)
     assert rho is not None
-    if isinstance(cost, ZCDP):
+    if isinstance(cost, GDP | ZCDP):
         return order * rho * _UP
     return min(cost.eps, order * rho * _UP)
 

@@ -1,4 +1,4 @@
-"""Charges: the cost of a mechanism in zCDP, pure, subsampled or approximate form."""
+"""Charges: the cost of a mechanism in GDP, zCDP, pure, subsampled or approximate form."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from decimal import ROUND_CEILING, Context, Decimal
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from marginalsyn.errors import BudgetError
+from marginalsyn.privacy.gdp import amount_of, pure_mu, selection_mu
 from marginalsyn.privacy.zcdp import exponential_rho, gaussian_rho
 
 # Parts of a budget, added up again in floating point, may exceed it by rounding alone.
@@ -58,8 +59,32 @@ class _Cost(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
+class GDP(_Cost):
+    """mu-GDP: rounded Gaussian noise, selections, pure noise, and their adaptive compositions.
+
+    ``rho`` is the same cost in zCDP: mu^2 / 2, or less where less is known, as of selections alone.
+    """
+
+    kind: Literal["gdp"] = "gdp"
+    mu: float = Field(ge=0)
+    rho: float = Field(ge=0)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _complete(cls, fields: Any) -> Any:
+        if isinstance(fields, dict) and "rho" not in fields and isinstance(fields.get("mu"), float):
+            return {**fields, "rho": amount_of(fields["mu"])}
+        return fields
+
+    def __str__(self) -> str:
+        return f"mu {show_number(self.mu)} (rho {show_number(self.rho)})"
+
+
 class ZCDP(_Cost):
-    """rho-zCDP: Gaussian noise, bounded-range selections, and their adaptive compositions."""
+    """rho-zCDP: the discrete Gaussian, bounded-range selections, and adaptive compositions.
+
+    It has no price in mu.
+    """
 
     kind: Literal["zcdp"] = "zcdp"
     rho: float = Field(ge=0)
@@ -112,7 +137,7 @@ class Approximate(_Cost):
         return f"eps {show_number(self.eps)}, delta {show_number(self.delta)}"
 
 
-Cost = Annotated[ZCDP | Pure | SubsampledGaussian | Approximate, Field(discriminator="kind")]
+Cost = Annotated[GDP | ZCDP | Pure | SubsampledGaussian | Approximate, Field(discriminator="kind")]
 
 
 class Charge(BaseModel):
@@ -139,6 +164,19 @@ class Charge(BaseModel):
         """The cost in zCDP under the charge's own relation, or None if it has none."""
         return rho_of_cost(cost_under(self, self.neighbours))
 
+    @property
+    def mu(self) -> float | None:
+        """The cost in GDP under the charge's own relation, or None if it has none."""
+        return mu_of_cost(cost_under(self, self.neighbours))
+
+    @property
+    def prices(self) -> str:
+        """The cost in every currency that has a price for it, in words."""
+        if not isinstance(self.cost, Pure):
+            return str(self.cost)
+        mu, rho = show_number(self.mu or 0.0), show_number(self.rho or 0.0)
+        return f"{self.cost} (mu {mu}, rho {rho})"
+
 
 def weakest(guarantees: Iterable[str]) -> Guarantee:
     """The weakest of several guarantees; exact where there is none.
@@ -160,9 +198,18 @@ def simplify(cost: Cost) -> Cost:
 
 def rho_of_cost(cost: Cost | None) -> float | None:
     """The cost in zCDP, or None if it has none."""
-    if isinstance(cost, ZCDP):
+    if isinstance(cost, ZCDP | GDP):
         return cost.rho
     return pure_rho(cost) if isinstance(cost, Pure) else None
+
+
+def mu_of_cost(cost: Cost | None) -> float | None:
+    """The cost in GDP, or None if it has none: zCDP implies no mu."""
+    if isinstance(cost, GDP):
+        return cost.mu
+    if isinstance(cost, Pure):
+        return selection_mu(cost.eps) if cost.bounded_range else pure_mu(cost.eps)
+    return None
 
 
 def pure_rho(cost: Pure) -> float:
@@ -174,7 +221,7 @@ def pure_rho(cost: Pure) -> float:
 def cost_under(charge: Charge, neighbours: Neighbours) -> Cost | None:
     """The cost of a charge under ``neighbours``, None where it takes a delta to say it.
 
-    From add-remove to replace is group privacy of two: ratios double, rho quadruples.
+    From add-remove to replace is group privacy of two: ratios and mu double, rho quadruples.
     """
     # A subsampled Gaussian's numbers are about add-remove whatever it was run for.
     sampled = isinstance(charge.cost, SubsampledGaussian)
@@ -182,6 +229,8 @@ def cost_under(charge: Charge, neighbours: Neighbours) -> Cost | None:
     cost = simplify(charge.cost)
     if given is neighbours:
         return cost
+    if isinstance(cost, GDP):
+        return GDP(mu=2 * cost.mu, rho=4 * cost.rho)
     if isinstance(cost, ZCDP):
         return ZCDP(rho=4 * cost.rho)
     if isinstance(cost, Pure):

@@ -18,6 +18,7 @@ import numpy as np
 
 from marginalsyn.errors import BudgetError
 from marginalsyn.privacy.charges import (
+    GDP,
     ZCDP,
     Approximate,
     Charge,
@@ -27,12 +28,14 @@ from marginalsyn.privacy.charges import (
     Pure,
     SubsampledGaussian,
     cost_under,
+    mu_of_cost,
     pair,
     pure_rho,
     rho_of_cost,
     show_number,
     simplify,
 )
+from marginalsyn.privacy.gdp import eps_of_mu
 from marginalsyn.privacy.zcdp import DEFAULT_DELTA, check_delta, eps_of
 
 if TYPE_CHECKING:
@@ -44,17 +47,23 @@ MOST_NAMED = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Total:
-    """What several charges guarantee together; ``delta`` is 0 when the guarantee is pure."""
+    """What several charges guarantee together; ``delta`` is 0 when the guarantee is pure.
+
+    ``rho`` and ``mu`` are None where a charge has no price in zCDP, or in GDP.
+    """
 
     eps: float
     delta: float
     rho: float | None
+    mu: float | None = None
     guarantee: Guarantee
     neighbours: Neighbours
 
     def __str__(self) -> str:
         text = f"eps {show_number(self.eps)}, delta {show_number(self.delta)}"
-        if self.rho is not None:
+        if self.mu is not None and self.delta:
+            text += f" (mu {show_number(self.mu)})"
+        elif self.rho is not None:
             text += f" (rho {show_number(self.rho)})"
         return f"{text}, {self.neighbours}, {self.guarantee}"
 
@@ -70,9 +79,10 @@ def compose(
     after looking, which is what a ledger's cap is for, see :mod:`marginalsyn.privacy.caps`. A
     mechanism whose amounts follow its answers charges its promised total, which is fixed.
 
-    Pure charges alone add up to a guarantee with delta 0 unless zCDP saves a hundredth or more;
-    zCDP, pure and subsampled charges compose by their Renyi curves (subsampled ones alone also by
-    their privacy loss distribution); approximate charges are added on top, their deltas taken out
+    Pure charges alone add up to a guarantee with delta 0 unless zCDP saves a hundredth or more.
+    Where every charge has a price in mu the squares add up, and the conversion is exact; GDP, zCDP,
+    pure and subsampled charges also compose by their Renyi curves (subsampled ones alone by their
+    privacy loss distribution, too), and the least of these counts. Approximate charges are added on top, their deltas taken out
     of ``delta``. Charges for add-remove count under replace by group privacy (one replacement is
     one removal and one addition); charges for replace never count under add-remove.
 
@@ -108,6 +118,7 @@ def compose(
         eps=eps,
         delta=spent,
         rho=sum_up(known) if len(known) == len(costs) else None,
+        mu=add_mu(costs),
         guarantee="asymptotic" if any(c.guarantee == "asymptotic" for c in charges) else "exact",
         neighbours=neighbours,
     )
@@ -119,7 +130,8 @@ def _compose_same(costs: Sequence[Cost], delta: float) -> tuple[float, float]:
     rough_eps, rough_delta = sum_up([c.eps for c in rough]), sum_up([c.delta for c in rough])
     left = math.nextafter(delta - rough_delta, 0.0) if rough_delta else delta
     pure = [c for c in costs if isinstance(c, Pure)]
-    rho = sum_up([c.rho for c in costs if isinstance(c, ZCDP)])
+    rho = sum_up([c.rho for c in costs if isinstance(c, GDP | ZCDP)])
+    mu = add_mu([c for c in costs if not isinstance(c, Approximate)])
     counts: Counter[tuple[float, float]] = Counter()
     for c in costs:
         if isinstance(c, SubsampledGaussian):
@@ -134,6 +146,8 @@ def _compose_same(costs: Sequence[Cost], delta: float) -> tuple[float, float]:
         options.append((sum_up([c.eps for c in pure]), 0.0))
     if left > 0 and (rho or steps or pure):
         options.append((_renyi_eps(rho, pure, steps, left), left))
+        if mu is not None and rho:
+            options.append((eps_of_mu(mu, left), left))
     # The loss distribution needs a delta far above the error of its Fourier transform, and time
     # and memory that grow with eps.
     if steps and not rho and not pure and left >= 1e-12 and options[0][0] <= 20:
@@ -284,6 +298,14 @@ def _no_orders(record: logging.LogRecord) -> bool:
     return "failed to converge" not in str(record.msg)
 
 
+def add_mu(costs: Sequence[Cost | None]) -> float | None:
+    """The root of the sum of squares, rounded up; None where a cost has no price in mu."""
+    known = [mu for mu in map(mu_of_cost, costs) if mu is not None]
+    if len(known) < len(costs):
+        return None
+    return known[0] if len(known) == 1 else math.hypot(*known) * (1 + 1e-15)
+
+
 def sum_up(values: Sequence[float]) -> float:
     """The sum, rounded up where it is not a float."""
     total = math.fsum(values)
@@ -317,7 +339,7 @@ def explain_sum(
         parts = f"{', '.join(most)} and {last}"
     else:
         parts = f"the eps of {len(alone)} charges"
-    return (
-        f"{parts} make {whole.eps:.3g}, not {plain:.3g}: what adds up is rho, and eps grows like "
-        "its root"
+    exact = whole.mu is not None and any(isinstance(charge.cost, GDP) for charge in charges)
+    return f"{parts} make {whole.eps:.3g}, not {plain:.3g}: what adds up is " + (
+        "mu^2, and eps grows like mu" if exact else "rho, and eps grows like its root"
     )

@@ -39,6 +39,7 @@ class RandomBits(Protocol):
 class Price(TypedDict, total=False):
     """What a draw costs, in each currency that has a price for it: see ``PrepaidBudget.pay``."""
 
+    mu: float
     rho: float
     eps: float
     bounded_range: bool
@@ -100,7 +101,7 @@ class Law(ABC):
         raise NotImplementedError(f"{self.name} adds no noise to values")
 
     def rho_of_shift(self, shift: float) -> float:
-        """What such a shift costs in zCDP."""
+        """What such a shift costs in zCDP; of Gaussian noise, mu^2 / 2."""
         return shift**2 / 2
 
     def restored(self, answer: np.ndarray) -> Any:
@@ -120,10 +121,14 @@ class Gaussian(Law):
         With an array: ``whitened_l2``, how much one person changes ``values / sigma``.
         """
         if np.ndim(self.sigma) == 0 and l2 is not None and whitened_l2 is None:
-            return {"rho": gaussian_rho(float(self.sigma), l2)}
+            return self._worth(float(self.sigma), l2)
         if np.ndim(self.sigma) > 0 and whitened_l2 is not None and l2 is None:
-            return {"rho": gaussian_rho(1.0, whitened_l2)}
+            return self._worth(1.0, whitened_l2)
         raise ValueError("give l2 with one sigma, or whitened_l2 with an array of them")
+
+    @staticmethod
+    def _worth(sigma: float, l2: float) -> Price:
+        return {"rho": gaussian_rho(sigma, l2)}
 
     def details(self, values: Any) -> dict[str, Any]:
         least, most = float(np.min(self.sigma)), float(np.max(self.sigma))
@@ -139,7 +144,8 @@ class DiscreteGaussian(Gaussian):
     """Whole numbers z with P(z) proportional to exp(-z^2 / (2 sigma^2)).
 
     Drawn in whole-number arithmetic (Canonne, Kamath and Steinke 2020); a query of L2 sensitivity
-    D under one ``sigma`` is D^2 / (2 sigma^2)-zCDP. Values are integers of any shape; sums saturate
+    D under one ``sigma`` is D^2 / (2 sigma^2)-zCDP. It is not a function of continuous Gaussian
+    noise, so it has no price in mu: runs that are charged in rho draw it. Values are integers of any shape; sums saturate
     at the ends of int64.
 
     Attributes:

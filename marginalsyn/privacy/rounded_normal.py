@@ -1,9 +1,9 @@
 """Gaussian noise rounded to whole numbers, drawn exactly and many at a time.
 
 Rounding is post-processing: for a query of whole numbers q, q + round(N(0, sigma^2)) equals
-round(q + N(0, sigma^2)). So whatever holds for continuous Gaussian noise on q, every accountant's
-curve with sampling included, holds for this one as well, which cannot be said of the discrete
-Gaussian.
+round(q + N(0, sigma^2)). So whatever holds for continuous Gaussian noise on q, its exact price in
+mu and every accountant's curve with sampling included, holds for this one as well, which cannot be
+said of the discrete Gaussian.
 
 Each draw inverts the tail of |N|. Double precision decides unless the uniform number lies within a
 margin, far above the rounding error, of a boundary between two whole numbers; then decimal
@@ -21,13 +21,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from marginalsyn.privacy.laws import Gaussian, RandomBits, integers
+from marginalsyn.privacy.gdp import gaussian_mu
+from marginalsyn.privacy.laws import Gaussian, Price, RandomBits, integers
 
 if TYPE_CHECKING:
     from marginalsyn.privacy.noise import SeededBits
 
-# At this scale a margin of 1e-13 is still small against 1.
-MAX_SIGMA = float(2**36)
+# Up to 2^40 a margin of 1e-13 is small against 1; beyond, decimals decide every draw, slowly.
+MAX_SIGMA = float(2**44)
 _BITS = 64
 _RELATIVE, _ABSOLUTE = 1e-13, 1e-15
 
@@ -36,26 +37,30 @@ _RELATIVE, _ABSOLUTE = 1e-13, 1e-15
 class RoundedGaussian(Gaussian):
     """Gaussian noise rounded to whole numbers: round(N(0, sigma^2)), thousands in a millisecond.
 
-    Accountants of sampled Gaussian steps apply to it, since it is post-processing of continuous
-    noise. Exact where scipy's erfcinv is right to one part in 10^13. Values beyond 2^61 saturate.
+    A query of L2 sensitivity D is (D / sigma)-GDP, and accountants of sampled Gaussian steps apply
+    to it, since it is post-processing of continuous noise. Exact where scipy's erfcinv is right to
+    one part in 10^13. Values beyond 2^61 saturate.
 
     Attributes:
-        sigma: one number, positive and at most 2^36.
+        sigma: positive and at most 2^44; a number, or an array that broadcasts to the values.
     """
-
-    sigma: float
 
     name = "rounded Gaussian"
     mechanism, question = "rounded Gaussian", "rounded"
     libraries = ("marginalsyn", "scipy")
 
     def __post_init__(self) -> None:
-        if not 0 < self.sigma <= MAX_SIGMA:
-            raise ValueError(f"sigma ({self.sigma}) must be above 0 and at most 2^36")
+        if not ((np.asarray(self.sigma) > 0) & (np.asarray(self.sigma) <= MAX_SIGMA)).all():
+            raise ValueError(f"sigma ({self.sigma}) must be above 0 and at most 2^44")
+
+    @staticmethod
+    def _worth(sigma: float, l2: float) -> Price:
+        return {"mu": gaussian_mu(sigma, l2)}
 
     def draw(self, values: Any, source: RandomBits) -> np.ndarray:
         counts = _roomy(values)
-        noise = rounded_normal(counts.size, self.sigma, source.words, source.bits)
+        sigmas = np.broadcast_to(self.sigma, counts.shape).ravel()
+        noise = rounded_normal(counts.size, sigmas, source.words, source.bits)
         return counts + noise.reshape(counts.shape)
 
     def draw_seeded(self, values: Any, source: SeededBits) -> np.ndarray:
@@ -70,7 +75,7 @@ def _roomy(values: Any) -> np.ndarray:
 
 def rounded_normal(
     size: int,
-    sigma: float,
+    sigma: float | np.ndarray,
     random_words: Callable[[int], np.ndarray],
     random_bits: Callable[[int], int],
 ) -> np.ndarray:
@@ -78,7 +83,7 @@ def rounded_normal(
 
     Args:
         size: how many.
-        sigma: positive, at most ``MAX_SIGMA``.
+        sigma: positive, at most ``MAX_SIGMA``; one number, or one for each draw.
         random_words: ``random_words(k)`` gives k random uint64.
         random_bits: ``random_bits(k)`` gives k random bits as an integer.
     """
@@ -86,7 +91,8 @@ def rounded_normal(
 
     words, signs = random_words(size), random_words(-(-size // 64))
     # U lies in [word, word + 1) / 2^64; |N| / (sigma sqrt 2) = erfcinv(U) falls as U grows.
-    scale = sigma * np.sqrt(2.0)
+    sigmas = np.broadcast_to(np.asarray(sigma, dtype=np.float64), (size,))
+    scale = sigmas * np.sqrt(2.0)
     below = erfcinv(np.minimum((words + 1.0) * 2.0**-_BITS, 1.0))
     above = erfcinv(words * 2.0**-_BITS)
     low = scale * (below * (1 - _RELATIVE) - _ABSOLUTE)
@@ -95,7 +101,7 @@ def rounded_normal(
     unsure = ~(np.floor(high + 0.5) == whole)
     for i in np.flatnonzero(unsure):
         start = int(whole[i])
-        whole[i] = _refine(int(words[i]), Fraction(sigma), start, random_bits)
+        whole[i] = _refine(int(words[i]), Fraction(float(sigmas[i])), start, random_bits)
     negative = np.unpackbits(signs.view(np.uint8), count=size).astype(bool)
     return np.where(negative, -whole, whole).astype(np.int64)
 

@@ -24,7 +24,7 @@ class ExponentialMechanism(Law):
     """The index of one of several scores, with P(i) ~ exp(eps * score_i / (2 sensitivity)).
 
     See :func:`exponential_mechanism` for what exactly is drawn and why it is eps-bounded-range
-    (hence eps-DP and eps^2/8-zCDP) as computed, not only on paper.
+    (hence eps-DP, eps^2/8-zCDP and selection_mu(eps)-GDP) as computed, not only on paper.
 
     Attributes:
         eps: positive.

@@ -3,7 +3,8 @@
 A value that one person alone has must stay unseen but for a chance of delta: its noisy count, of
 which the person's own share is at most one, must not reach the threshold. Values that others have
 as well are covered by the Gaussian noise, whatever becomes of them. So under either relation the
-released counts are delta-approximate rho-zCDP: rho of the noise as for any marginal, delta below.
+released counts are delta-approximate mu-GDP, or rho-zCDP: mu or rho of the noise as for any
+marginal, delta below.
 
 A person with k counted rows, of which each weighs at least 1/k, may bring j <= k new values, and
 the sum of their chances is largest where one of them takes all but 1/k for each of the others: the
@@ -28,8 +29,8 @@ _UP = 1 + 1e-9
 _LARGE = 1024.0
 
 
-def gaussian_tail(sigma: float, least: int) -> float:
-    """The chance that discrete Gaussian noise is ``least`` or more, rounded up.
+def gaussian_tail(sigma: float, least: int, rounded: bool = False) -> float:
+    """The chance that discrete (or rounded) Gaussian noise is ``least`` or more, rounded up.
 
     Example:
         >>> round(gaussian_tail(1.0, 0), 4), round(gaussian_tail(1.0, 2), 4)
@@ -37,6 +38,8 @@ def gaussian_tail(sigma: float, least: int) -> float:
     """
     if not 0 < sigma < math.inf:
         raise ValueError(f"sigma ({sigma}) must be a positive number")
+    if rounded:
+        return min(1.0, math.erfc((least - 0.5) / (sigma * math.sqrt(2))) / 2 * _UP)
     if sigma > _LARGE:
         return min(1.0, math.erfc((least - 1) / (sigma * math.sqrt(2))) / 2 * _UP)
     reach = math.ceil(40 * sigma) + 2
@@ -49,7 +52,9 @@ def gaussian_tail(sigma: float, least: int) -> float:
     return min(1.0, (whole - math.fsum(weights[1 - least :])) / whole * _UP)
 
 
-def union_delta(sigma: float, threshold: int, rows: int = 1, whole: int = 1) -> float:
+def union_delta(
+    sigma: float, threshold: int, rows: int = 1, whole: int = 1, rounded: bool = False
+) -> float:
     """The chance that values of one person alone are released, rounded up.
 
     Args:
@@ -57,16 +62,19 @@ def union_delta(sigma: float, threshold: int, rows: int = 1, whole: int = 1) -> 
         threshold: what a noisy count must reach, in parts of a person.
         rows: the most rows of a person that are counted.
         whole: the parts that the rows of a person weigh together.
+        rounded: whether the noise is rounded Gaussian, rather than discrete.
 
     Example:
         >>> union_delta(1.0, 3) == gaussian_tail(1.0, 2)
         True
     """
-    return max(_chances(sigma * whole, threshold, rows, whole))
+    return max(_chances(sigma * whole, threshold, rows, whole, rounded))
 
 
 @lru_cache(maxsize=256)
-def union_threshold(sigma: float, delta: float, rows: int = 1, whole: int = 1) -> int:
+def union_threshold(
+    sigma: float, delta: float, rows: int = 1, whole: int = 1, rounded: bool = False
+) -> int:
     """The least threshold whose :func:`union_delta` is at most ``delta``.
 
     Example:
@@ -75,21 +83,21 @@ def union_threshold(sigma: float, delta: float, rows: int = 1, whole: int = 1) -
     """
     check_delta(delta, allow_large=True)
     low, high = whole, whole * 2
-    while union_delta(sigma, high, rows, whole) > delta:
+    while union_delta(sigma, high, rows, whole, rounded) > delta:
         low, high = high, 2 * high
     while high - low > max(1, whole >> 10):
         middle = (low + high) // 2
-        if union_delta(sigma, middle, rows, whole) > delta:
+        if union_delta(sigma, middle, rows, whole, rounded) > delta:
             low = middle
         else:
             high = middle
     return high
 
 
-def _chances(scale: float, threshold: int, rows: int, whole: int) -> Iterator[float]:
+def _chances(scale: float, threshold: int, rows: int, whole: int, rounded: bool) -> Iterator[float]:
     """The chance that a person with k rows is seen, at most, for the worst number of new values."""
     if rows == 1:
-        yield gaussian_tail(scale, threshold - whole)
+        yield gaussian_tail(scale, threshold - whole, rounded)
         return
     from scipy.special import ndtr
 

@@ -14,9 +14,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from marginalsyn.errors import SchemaError, UsageError
-from marginalsyn.privacy.charges import ZCDP, Approximate, Charge
+from marginalsyn.privacy.charges import Approximate, Charge
 from marginalsyn.privacy.set_union import union_delta, union_threshold
-from marginalsyn.privacy.zcdp import gaussian_rho, gaussian_sigma, rho_of
+from marginalsyn.privacy.zcdp import gaussian_rho, gaussian_sigma
 from marginalsyn.purchases.purchase import Purchase, with_fields
 from marginalsyn.sources.persons import WHOLE
 from marginalsyn.table.columns import CategoricalColumn
@@ -41,11 +41,10 @@ class Categories(Purchase):
         ...     columns=({"kind": "categorical", "name": "code", "categories": "private"},)
         ... )
         >>> Categories(schema=schema, budget=Budget(eps=1).part(0.2)).threshold
-        83
+        79
     """
 
     what = "categories"
-    law = "discrete Gaussian"
     share = 0.2
     most_share = 0.4
 
@@ -66,19 +65,24 @@ class Categories(Purchase):
     @cached_property
     def sigma(self) -> float:
         """The noise on every count."""
-        rho = rho_of(self.budget.eps, self.budget.delta * (1 - DELTA_SHARE))
-        return gaussian_sigma(min(rho, self.budget.rho) / self._counts, self.neighbours.l2)
+        amount = self.budget.gaussian_within(self.budget.delta * (1 - DELTA_SHARE))
+        return gaussian_sigma(min(amount, self.budget.gaussian) / self._counts, self.neighbours.l2)
 
     @cached_property
     def threshold(self) -> int:
         """What a noisy count must reach, in parts of one person."""
         delta = self.budget.delta * DELTA_SHARE / self._counts
-        return union_threshold(self.sigma, delta, *self._rows_and_parts)
+        return union_threshold(self.sigma, delta, *self._rows_and_parts, self._rounded)
 
     @cached_property
     def delta(self) -> float:
         """The chance, for every count, that a text of one person is listed."""
-        return union_delta(self.sigma, self.threshold, *self._rows_and_parts)
+        return union_delta(self.sigma, self.threshold, *self._rows_and_parts, self._rounded)
+
+    @property
+    def _rounded(self) -> bool:
+        """Whether the noise is rounded Gaussian."""
+        return self.budget.mu is not None
 
     @property
     def least(self) -> float:
@@ -90,11 +94,11 @@ class Categories(Purchase):
         return {"categories": f"those of at least {self.least:.0f} noisy {self.individuals}"}
 
     def prices(self) -> Iterator[tuple[Charge, int]]:
-        """Two charges a column: in zCDP for the noise, and the delta that goes with it."""
+        """Two charges a column: one for the noise, and the delta that goes with it."""
         for name, lengths in self.lengths.items():
             draws = len(lengths)
-            rho = draws * gaussian_rho(self.sigma, self.neighbours.l2)
-            for cost in (ZCDP(rho=rho), Approximate(eps=0, delta=draws * self.delta)):
+            noise = self.budget.cost_of(draws * gaussian_rho(self.sigma, self.neighbours.l2))
+            for cost in (noise, Approximate(eps=0, delta=draws * self.delta)):
                 details = {
                     "column": name,
                     "prefixes": [length for length in lengths if length is not None],
@@ -103,7 +107,7 @@ class Categories(Purchase):
                 }
                 purpose = f"categories of {name}"
                 charge = self.budget.charge("set union", purpose, cost, details)
-                yield charge, draws if isinstance(cost, ZCDP) else 0
+                yield charge, draws if cost is noise else 0
 
     def complete(self, schema: Schema, visit: Visit) -> Schema:
         found = {}

@@ -39,10 +39,9 @@ class Purchase(ABC):
     schema: Schema
     budget: Budget
 
-    # What is bought, in the plural, and the law of the noise that finds it.
+    # What is bought, in the plural.
     what: ClassVar[str]
-    law: ClassVar[str]
-    # Of the rho of a run that buys it by itself: for one column, and at most for all of them.
+    # Of the budget of a run that buys it by itself: for one column, and at most for all of them.
     share: ClassVar[float] = 1.0
     most_share: ClassVar[float] = 1.0
 
@@ -69,6 +68,11 @@ class Purchase(ABC):
         """The purchase as a part of a run with this budget."""
         share = min(cls.share * len(cls.open_in(schema)), cls.most_share)
         return cls(schema=schema, budget=budget.part(share))
+
+    @property
+    def law(self) -> str:
+        """The law of the noise that finds it; Gaussian by default."""
+        return self.budget.gaussian_law
 
     @property
     def names(self) -> Sequence[str]:

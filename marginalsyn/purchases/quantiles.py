@@ -10,6 +10,7 @@ public whole number together, and scores are divided by it.
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours
+from marginalsyn.privacy.charges import GDP, ZCDP, Charge, Cost, Neighbours
+from marginalsyn.privacy.gdp import selection_mu
 from marginalsyn.privacy.selection import ExponentialMechanism
 from marginalsyn.privacy.zcdp import exponential_eps, exponential_rho
 from marginalsyn.purchases.purchase import Purchase, whole_counts
@@ -30,7 +32,9 @@ if TYPE_CHECKING:
 class QuantilePurchase(Purchase):
     """A purchase that is made by quantiles of columns, all at the same price."""
 
-    law = "exponential mechanism"
+    @property
+    def law(self) -> str:
+        return ExponentialMechanism.name
 
     @property
     @abstractmethod
@@ -42,14 +46,22 @@ class QuantilePurchase(Purchase):
         """The eps of one selection: all of them together cost the budget's rho."""
         return exponential_eps(self.budget.rho / (len(self.names) * self.selections))
 
+    @property
+    def _cost(self) -> Cost:
+        """What the quantiles of one column cost; selections are cheaper in rho than in mu."""
+        rho = self.selections * exponential_rho(self.eps_each)
+        if self.budget.mu is None:
+            return ZCDP(rho=rho)
+        return GDP(mu=math.sqrt(self.selections) * selection_mu(self.eps_each), rho=rho)
+
     def prices(self) -> Iterator[tuple[Charge, int]]:
-        unit = self.counted.unit
+        unit, cost = self.counted.unit, self._cost
         for name in self.names:
             details = {"column": name, "selections": self.selections, "eps_each": self.eps_each}
             charge = self.budget.charge(
                 "exponential-quantile",
                 f"quantiles of {name}",
-                ZCDP(rho=self.selections * exponential_rho(self.eps_each)),
+                cost,
                 {**details, **({"unit": unit.noun} if unit is not None else {})},
             )
             yield charge, self.selections

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from marginalsyn.errors import SchemaError
-from marginalsyn.privacy.charges import ZCDP, Charge
-from marginalsyn.privacy.laws import DiscreteGaussian
+from marginalsyn.privacy.charges import Charge
 from marginalsyn.privacy.zcdp import gaussian_rho, gaussian_sigma
 from marginalsyn.purchases.purchase import Purchase, grid_of, whole_counts, with_fields
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
@@ -62,11 +61,10 @@ class Shapes(Purchase):
         >>> gain = IntegerColumn(name="gain", lower=0, upper=99_999, shape="private")
         >>> plan = Shapes.within(Schema(columns=(gain,)), Budget(eps=1))
         >>> plan.levels, [round(sigma, 1) for sigma in plan.sigmas["gain"]]
-        ({'gain': (47, 47, 46)}, [57.8, 57.8, 33.4])
+        ({'gain': (47, 47, 46)}, [55.0, 55.0, 31.7])
     """
 
     what = "shapes"
-    law = "discrete Gaussian"
     share = 0.05
     most_share = 0.15
 
@@ -87,11 +85,11 @@ class Shapes(Purchase):
     @cached_property
     def sigmas(self) -> Mapping[str, tuple[float, ...]]:
         """By column, the noise on the counts of every level; all columns cost the same."""
-        rho, found = self.budget.rho / len(self.names), {}
+        amount, found = self.budget.gaussian / len(self.names), {}
         for name, parts in self.levels.items():
             early = (1 - LAST_SHARE) / (len(parts) - 1) if len(parts) > 1 else 0.0
             shares = [early] * (len(parts) - 1) + [1 - early * (len(parts) - 1)]
-            found[name] = tuple(gaussian_sigma(rho * s, self.neighbours.l2) for s in shares)
+            found[name] = tuple(gaussian_sigma(amount * s, self.neighbours.l2) for s in shares)
         return found
 
     @property
@@ -103,11 +101,11 @@ class Shapes(Purchase):
         unit = self.schema.unit
         for name, levels in self.levels.items():
             sigmas = self.sigmas[name]
-            rho = math.fsum(gaussian_rho(s, self.neighbours.l2) for s in sigmas)
+            amount = math.fsum(gaussian_rho(s, self.neighbours.l2) for s in sigmas)
             details = {"column": name, "levels": list(levels), "sigma": list(sigmas)}
             if unit is not None:
                 details["unit"] = unit.noun
-            cost = ZCDP(rho=rho)
+            cost = self.budget.cost_of(amount)
             charge = self.budget.charge("numeric shape", f"shape of {name}", cost, details)
             yield charge, len(levels)
 
@@ -129,7 +127,7 @@ def paid_counts(visit: Visit, name: str) -> Ask:
 
     def ask(cells: np.ndarray, sigma: float) -> np.ndarray:
         l2 = visit.neighbours.l2 * whole
-        return visit.draw(DiscreteGaussian(sigma * whole), cells, l2=l2, purpose=purpose) / whole
+        return visit.draw(visit.gaussian(sigma * whole), cells, l2=l2, purpose=purpose) / whole
 
     return ask
 

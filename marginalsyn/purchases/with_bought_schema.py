@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,6 +13,7 @@ from marginalsyn.errors import PluginError
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Approximate, Charge, Pure, SubsampledGaussian
 from marginalsyn.privacy.composition import compose
+from marginalsyn.privacy.gdp import eps_of_mu
 from marginalsyn.privacy.zcdp import eps_of, rho_of
 from marginalsyn.purchases.categories import Categories
 from marginalsyn.purchases.purchase import Purchase, buy_all, charges_of
@@ -51,7 +53,11 @@ class Opened(Calibrated):
         spent, whole = sum(charge.rho or 0.0 for charge in paid), self.budget
         left = whole.delta - sum(c.cost.delta for c in paid if isinstance(c.cost, Approximate))
         rho = (rho_of(whole.eps, left) - spent) * (1 - 1e-12)
-        worth = {"delta": left, "neighbours": whole.neighbours}
+        worth = {"rho": rho, "delta": left, "neighbours": whole.neighbours}
+        if whole.mu is not None:
+            worth["mu"] = math.sqrt(2 * (whole.gaussian_within(left) - spent)) * (1 - 1e-12)
+        # What the generator's own share states by itself.
+        own_eps = eps_of_mu(worth["mu"], left) if "mu" in worth else eps_of(rho, left)
 
         def fits(eps: float, rest: Budget | None = None) -> bool:
             """Whether a pure mechanism, or the generator itself, stays within the whole."""
@@ -59,21 +65,22 @@ class Opened(Calibrated):
             own = (pure,) if rest is None else self.config.configure(self.schema, rest).cost
             return compose([*paid, *own], whole.delta, whole.neighbours).eps <= whole.eps
 
-        def offer(eps: float) -> Budget:
-            return Budget.of_json({"eps": eps, "pure": eps, "rho": rho, **worth})
+        def offer(pure: float, eps: float | None = None) -> Budget:
+            return Budget.of_json({"eps": eps or pure, "pure": pure, **worth})
 
         eps = _largest(fits, max(0.0, whole.eps - eps_of(spent, left)), whole.eps, 40)
         known = self.config.configure(self.schema, offer(eps)).cost
         if any(isinstance(charge.cost, SubsampledGaussian) for charge in known):
             # Sampled steps add up with the rest in a way of their own.
-            eps = _largest(lambda one: fits(one, offer(one)), eps / 4, whole.eps, TRIES)
-        if not fits(eps, offer(eps)):
+            eps = own_eps = _largest(lambda one: fits(one, offer(one)), eps / 4, whole.eps, TRIES)
+        found = offer(eps, own_eps)
+        if not fits(eps, found):
             raise PluginError(
                 f"method '{self.config.name}' must leave room for what a run buys: buy that "
                 "first with a budget of its own, then give the schema that has it; or take public "
                 "bins alone (--shape none)"
             )
-        return offer(eps)
+        return found
 
     @cached_property
     def generator(self) -> Any:

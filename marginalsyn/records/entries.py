@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from marginalsyn.privacy.caps import Currency
 from marginalsyn.privacy.charges import Charge, Neighbours
 from marginalsyn.privacy.zcdp import DEFAULT_DELTA
 
@@ -39,17 +40,26 @@ class Header(_Record):
 class Cap(_Record):
     """A limit on the total from here on; ``eps`` None lifts it.
 
-    ``rho`` is the limit in zCDP that keeps (eps, delta), or ``renyi`` that at the Renyi ``order``;
-    ``own_delta`` is set aside for charges that have a delta of their own.
+    One of three limits keeps (eps, delta): ``mu``, ``rho`` in zCDP, as all caps of earlier versions
+    have, or ``renyi`` at the Renyi ``order``; ``own_delta`` is set aside for charges that have a
+    delta of their own.
     """
 
     record: Literal["cap"] = "cap"
     eps: float | None
     delta: float = DEFAULT_DELTA
+    mu: float | None = None
     rho: float | None = None
     order: float | None = None
     renyi: float | None = None
     own_delta: float = 0.0
+
+    @property
+    def currency(self) -> Currency:
+        """What the cap adds up."""
+        if self.order is not None:
+            return "renyi"
+        return "rho" if self.mu is None else "mu"
 
     def __str__(self) -> str:
         return f"eps {self.eps:g}, delta {self.delta:g}" if self.eps is not None else "no cap"

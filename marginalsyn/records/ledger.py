@@ -16,6 +16,7 @@ from typing import Literal
 
 from marginalsyn.errors import LedgerError
 from marginalsyn.privacy import caps
+from marginalsyn.privacy.caps import Currency
 from marginalsyn.privacy.charges import Charge, Neighbours
 from marginalsyn.privacy.composition import Total
 from marginalsyn.privacy.zcdp import DEFAULT_DELTA, check_delta, check_eps
@@ -46,14 +47,14 @@ class Ledger:
             write down that its earlier promises are void.
 
     Example:
-        >>> from marginalsyn.privacy.charges import ZCDP, Charge
+        >>> from marginalsyn.privacy.charges import GDP, Charge
         >>> ledger = Ledger(None)
         >>> ledger.set_cap(eps=1.0)
-        >>> paid = ledger.charge([Charge(mechanism="gaussian", cost=ZCDP(rho=0.01))], run="first")
+        >>> paid = ledger.charge([Charge(mechanism="gaussian", cost=GDP(mu=0.15))], run="first")
         >>> str(ledger.total())
-        'eps 0.810175, delta 1e-09 (rho 0.01), add-remove, exact'
+        'eps 0.816967, delta 1e-09 (mu 0.15), add-remove, exact'
         >>> ledger.read().of_the_cap()
-        'rho 0.01 of 0.0149731'
+        'mu 0.15 of 0.181975'
     """
 
     def __init__(
@@ -218,19 +219,26 @@ class Ledger:
         *,
         sampled: bool = False,
         own_delta: float = 0.0,
+        currency: Currency | None = None,
     ) -> None:
         """Set a cap on the source's total from now on; None removes it.
 
-        The cap is a filter (:mod:`marginalsyn.privacy.caps`): the sum of zCDP, or with
-        ``sampled`` that of Renyi divergences at the order that was recorded when the ledger was
+        The cap is a filter (:mod:`marginalsyn.privacy.caps`) that counts one currency: that of the
+        cap it takes the place of, else mu where every charge so far has a price in it, else rho;
+        with ``sampled`` Renyi divergences at the order that was recorded when the ledger was
         begun. A cap below what is already spent is accepted: it refuses everything from now on.
 
         Args:
             eps: the cap; None removes it.
             delta: of the limit.
-            sampled: allow sampled steps (DP-SGD), which zCDP cannot price. A ledger that holds some
-                allows them anyway.
+            sampled: allow sampled steps (DP-SGD), which neither mu nor rho can price. A ledger
+                that holds some allows them anyway.
             own_delta: how much of delta is set aside for charges with a delta of their own.
+            currency: what is counted, in place of the above. Whoever changes it on a ledger with
+                charges makes a new promise, which covers nobody who chose it by what was seen.
+
+        Raises:
+            UsageError: a charge has no price in that currency.
         """
         check_delta(delta, allow_large=True)
         if eps is not None:
@@ -243,9 +251,8 @@ class Ledger:
                 records.append(account)
             limits: dict[str, float | None] = {"eps": None, "delta": delta}
             if eps is not None:
-                sampled = sampled or caps.add_up(book.charges, book.relation).rho is None
-                order = account.order if sampled else None
-                limits = caps.make_cap(eps, delta, order, own_delta)
+                counted = book.currency_of_a_cap("renyi" if sampled else currency)
+                limits = caps.make_cap(eps, delta, counted, account.order, own_delta)
             records.append(Cap.model_validate({**limits, "time": now()}))
             book.extend(records)
 

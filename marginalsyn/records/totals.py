@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from marginalsyn.errors import BudgetError, LedgerError
+from marginalsyn.errors import BudgetError, LedgerError, UsageError
 from marginalsyn.privacy import caps
+from marginalsyn.privacy.caps import Currency
 from marginalsyn.privacy.charges import Charge, Neighbours
 from marginalsyn.privacy.composition import Total, compose, explain_sum
 from marginalsyn.privacy.zcdp import DEFAULT_DELTA
@@ -36,6 +37,7 @@ from marginalsyn.records.entries import (
     write_line,
 )
 
+_NAMES = {"mu": "mu", "rho": "zCDP"}
 SO_FAR = "so far, if the amounts had been fixed beforehand"
 
 
@@ -55,6 +57,8 @@ class LedgerState:
     source: str = ""
     entries: list[Entry] = field(default_factory=list)
     cap: Cap | None = None
+    # What the last cap that was set adds up, in force or lifted.
+    counted: Currency = "mu"
     account: Account | None = None
     names: set[str] = field(default_factory=set)
     marks: set[str] = field(default_factory=set)
@@ -79,6 +83,7 @@ class LedgerState:
                 self._split(record)
             case Cap():
                 self.cap = record if record.eps is not None else None
+                self.counted = self.cap.currency if self.cap else self.counted
             case Header():
                 self.source = record.source
             case Account():
@@ -178,6 +183,26 @@ class LedgerState:
         """How much of the cap is used, in the cap's own unit; empty without a cap."""
         return caps.describe_use(self.cap, self.charges, self.relation) if self.cap else ""
 
+    def currency_of_a_cap(self, wanted: Currency | None = None) -> Currency:
+        """What a cap that is set now counts.
+
+        Raises:
+            UsageError: a charge has no price in the currency that is wanted.
+        """
+        lacking = {
+            one: caps.unpriced(one, self.charges, self.relation) for one in ("mu", "rho", "renyi")
+        }
+        if wanted is not None and lacking[wanted]:
+            first, *more = lacking[wanted]
+            others = f" and {len(more)} more" if more else ""
+            raise UsageError(
+                f"currency ({wanted}) must be one that every charge has a price in, which "
+                f"{first.mechanism} ({first.cost}){others} has not: count "
+                f"{' or '.join(one for one in lacking if not lacking[one])} instead"
+            )
+        order: tuple[Currency, ...] = (self.counted, "rho", "renyi")
+        return wanted or next(one for one in order if not lacking[one])
+
     def lacks(self, charges: Sequence[Charge], split: str | None = None) -> list[Charge]:
         """The given charges that no run of this ledger was charged, or none with this hold-out."""
         known: list[Charge] = []
@@ -204,7 +229,7 @@ class LedgerState:
                 "run": entry.run + entry.mark + " (stopped)" * (entry.id in self.promised),
                 "mechanism": charge.mechanism,
                 "purpose": charge.purpose,
-                "cost": str(charge.cost),
+                "cost": charge.prices,
                 "neighbours": str(charge.neighbours),
                 "guarantee": charge.guarantee,
             }
@@ -337,12 +362,20 @@ def _refuse_over_cap(book: LedgerState, charges: Sequence[Charge], relation: Nei
     cap = book.cap
     if cap is None or caps.within(cap, both, relation):
         return
-    if caps.unpriced(cap, both, relation) and not caps.unpriced(cap, book.charges, relation):
+    if without := caps.unpriced(cap.currency, charges, relation):
+        if caps.unpriced("rho", charges, relation):
+            raise BudgetError(
+                f"the ledger's cap ({cap}) must be kept at a Renyi order before sampled steps "
+                f"(DP-SGD) can be charged: a cap in {_NAMES[cap.currency]} has no price for them. "
+                f"Set it again with 'marginalsyn ledger cap --eps {cap.eps:g} --sampled', which "
+                "counts all charges at the order that was recorded when the ledger was begun"
+            )
         raise BudgetError(
-            f"the ledger's cap ({cap}) must be kept at a Renyi order before sampled steps (DP-SGD) "
-            "can be charged: a cap in zCDP has no price for them. Set it again with 'marginalsyn "
-            f"ledger cap --eps {cap.eps:g} --sampled', which counts all charges at the order that "
-            "was recorded when the ledger was begun"
+            f"the ledger's cap ({cap}) must have a price for {without[0].mechanism} "
+            f"({without[0].cost}), but it counts {cap.currency}, in which this charge has none; a "
+            "cap counts one currency, since whoever may take the least of two passes both. Take a "
+            "method whose noise has a price in mu, or set the cap again with 'marginalsyn ledger "
+            f"cap --eps {cap.eps:g} --currency rho', which counts every charge in rho"
         )
     raise BudgetError(
         f"the ledger's cap ({cap}) must cover the total, which would be "

@@ -5,13 +5,22 @@ The same functions write and check a statement, so that its words always follow 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from marginalsyn.libraries import ALWAYS, BASE, version
-from marginalsyn.privacy.charges import Charge, Guarantee, SubsampledGaussian, weakest
+from marginalsyn.privacy.charges import (
+    GDP,
+    Charge,
+    Guarantee,
+    SubsampledGaussian,
+    covers,
+    weakest,
+)
+from marginalsyn.privacy.gdp import pure_mu, selection_mu
 from marginalsyn.privacy.recorded_laws import (
     LAWS,
     UNRECORDED,
@@ -20,6 +29,7 @@ from marginalsyn.privacy.recorded_laws import (
     merge,
     samplers,
 )
+from marginalsyn.privacy.selection import ExponentialMechanism
 
 if TYPE_CHECKING:
     from marginalsyn.release.statement import Statement
@@ -143,6 +153,7 @@ def problems(statement: Statement, charged: str) -> list[str]:
             missing = sorted({str(law) for law in laws} - listed)
             if missing:
                 found.append(f"samplers must list what payments were for: {', '.join(missing)}")
+    found += _unpaid(statement)
     for line in bought(statement.charges):
         if not any((line.law, line.origin) == (one.law, one.origin) for one in lines):
             found.append(f"samplers must list what the schema's bounds were bought by: {line.law}")
@@ -158,6 +169,43 @@ def problems(statement: Statement, charged: str) -> list[str]:
     if absent := sorted(set(names) - set(statement.versions)):
         found.append(f"versions must list what took part: {', '.join(absent)}")
     return list(dict.fromkeys(found))
+
+
+def _unpaid(statement: Statement) -> list[str]:
+    """What payments must say of their prices, derived from the draws where charges are in mu."""
+    found: list[str] = []
+    if not any(isinstance(charge.cost, GDP) for charge in statement.charges):
+        return found
+    for payment in statement.payments:
+        name, mu, due = payment.get("mechanism"), payment.get("mu"), _due(payment)
+        if mu is None:
+            continue
+        if "discrete Gaussian" in payment.get("laws", ()):
+            found.append(f"payment ({name}) must not be in mu: discrete Gaussian noise has no mu")
+        if due is None or not covers(mu, due):
+            found.append(f"payment ({name}, mu {mu}) must cover its draw, which costs mu {due}")
+    for currency, price in (("mu", lambda mu: mu * mu), ("rho", float)):
+        paid = [getattr(charge, currency) for charge in statement.charges]
+        spent = [payment.get(currency) for payment in statement.payments]
+        if None in paid or None in spent:
+            continue
+        whole, used = math.fsum(map(price, paid)), math.fsum(map(price, spent))
+        if not covers(whole, used):
+            found.append(f"charges must cover the payments: {currency} {used:.6g} of {whole:.6g}")
+    return found
+
+
+def _due(payment: Mapping[str, Any]) -> float | None:
+    """What a payment's own numbers say that its draw costs in mu."""
+    if "whitened_l2" in payment:
+        return float(payment["whitened_l2"])
+    if "l2" in payment and "sigma" in payment:
+        sigma = payment["sigma"]
+        return float(payment["l2"]) / float(min(sigma) if isinstance(sigma, list) else sigma)
+    if "eps" in payment:
+        bounded = payment.get("mechanism") == ExponentialMechanism.mechanism
+        return (selection_mu if bounded else pure_mu)(float(payment["eps"]))
+    return None
 
 
 def _sampled(charge: Charge) -> bool:

@@ -64,7 +64,8 @@ class Statement(BaseModel):
     """The contents of ``privacy.json``. Everything in it may be published.
 
     ``eps`` and ``delta`` are the total of ``charges`` under ``neighbours``, converted at
-    ``target_delta`` (the total's delta is 0 where every charge is pure). ``payments`` are the
+    ``target_delta`` (the total's delta is 0 where every charge is pure). ``mu`` and ``rho`` are the
+    total in GDP and in zCDP, where every charge has a price in it. ``payments`` are the
     single measurements that the charges paid for, each with the ``laws`` that its noise was
     drawn from. ``samplers`` lists these laws, ``libraries`` what else took part. ``guarantee``
     (the weakest of charges and laws), ``noise`` and ``versions`` follow from them, and
@@ -96,6 +97,7 @@ class Statement(BaseModel):
     eps: float = Field(ge=0)
     delta: float = Field(ge=0, lt=1)
     rho: float | None = Field(default=None, ge=0)
+    mu: float | None = Field(default=None, ge=0)
     target_delta: float = Field(ge=0, lt=1)
     guarantee: Guarantee
     why: str
@@ -144,8 +146,11 @@ class Statement(BaseModel):
             for name, stated, added in (
                 ("eps", self.eps, total.eps),
                 ("delta", self.delta, total.delta),
+                # Statements of earlier versions have no mu.
+                ("mu", total.mu if self.mu is None else self.mu, total.mu),
             )
-            if not math.isclose(stated, added, rel_tol=1e-6, abs_tol=1e-15)
+            if stated != added
+            and not math.isclose(stated or 0.0, added or 0.0, rel_tol=1e-6, abs_tol=1e-15)
         ]
         unit = unit_of(self.neighbours, self.holdout, self.persons or self.family)
         if self.unit not in (unit, as_written(unit)):
@@ -199,7 +204,7 @@ class Statement(BaseModel):
 
     def to_json(self) -> str:
         """Render ``privacy.json``."""
-        silent = {n for n in ("persons", "family", "split") if getattr(self, n) is None}
+        silent = {n for n in ("persons", "family", "split", "mu") if getattr(self, n) is None}
         return self.model_dump_json(indent=2, exclude=silent) + "\n"
 
 
@@ -254,6 +259,7 @@ def state(
         eps=total.eps,
         delta=total.delta,
         rho=total.rho,
+        mu=total.mu,
         target_delta=target_delta,
         guarantee=guarantee,
         why=_why(

@@ -21,7 +21,7 @@ from marginalsyn.contract import Plan, option
 from marginalsyn.errors import UsageError
 from marginalsyn.privacy.charges import Pure
 from marginalsyn.privacy.k_norm import MAX_DIM, KNorm
-from marginalsyn.privacy.laws import DiscreteGaussian, DiscreteLaplace, Law
+from marginalsyn.privacy.laws import DiscreteLaplace, Law
 from marginalsyn.privacy.zcdp import gaussian_sigma, k_norm_rate
 from marginalsyn.weights.logistic import LinearConfig, LinearEstimator, Regression
 
@@ -52,7 +52,7 @@ class CoefficientNoise:
         law: ``gamma``, ``laplace`` or ``gaussian``.
         dim: the number of coefficients.
         l2: how far one person moves them, in Euclidean norm.
-        budget: what may be spent: its pure eps, or its rho for Gaussian noise.
+        budget: what may be spent: its pure eps, or its ``gaussian``.
 
     Example:
         >>> from marginalsyn.privacy.budget import Budget
@@ -86,10 +86,12 @@ class CoefficientNoise:
 
     def charge(self, purpose: str) -> Charge:
         """What the draw costs."""
-        cost = None if self.law == "gaussian" else Pure(eps=self.budget.pure)
+        exact = self.law == "gaussian"
+        cost = self.budget.gaussian_cost if exact else Pure(eps=self.budget.pure)
         names = {"gamma": "K-norm", "laplace": "discrete Laplace"}
         details = {"scale": self.scale, "l2_sensitivity": self.l2, "coefficients": self.dim}
-        return self.budget.charge(names.get(self.law, "discrete Gaussian"), purpose, cost, details)
+        name = names.get(self.law, self.budget.gaussian_law)
+        return self.budget.charge(name, purpose, cost, details)
 
     def add(self, visit: Visit, beta: np.ndarray, purpose: str) -> np.ndarray:
         """Pay for noise on the coefficients and add it.
@@ -106,7 +108,7 @@ class CoefficientNoise:
         elif self.law == "laplace":
             law, sensitivity = DiscreteLaplace(self._steps), {"l1": self._whole_l1}
         else:
-            law, sensitivity = DiscreteGaussian(self._steps), {"l2": self._whole_l2}
+            law, sensitivity = visit.gaussian(self._steps), {"l2": self._whole_l2}
         noisy = visit.draw(law, rounded, purpose=purpose, **sensitivity)
         return noisy * grid
 
@@ -152,7 +154,7 @@ class CoefficientNoise:
         if self.law == "laplace":
             # One unit in the last place up, since the visit rounds the price up.
             return math.nextafter(self._whole_l1 / self.budget.pure, math.inf)
-        return gaussian_sigma(self.budget.rho, self._whole_l2)
+        return gaussian_sigma(self.budget.gaussian, self._whole_l2)
 
 
 def quietest(dim: int, l2: float, budget: Budget) -> LawName:
@@ -171,7 +173,7 @@ class NoisyCoefficients(LinearConfig):
     noise: Literal["auto", "gamma", "laplace", "gaussian"] = option(
         "auto",
         "The noise on the coefficients: gamma (K-norm noise, for at most 40 coefficients) and "
-        "laplace give a pure guarantee, gaussian gives zCDP; auto takes the smallest noise (gamma "
+        "laplace give a pure guarantee, gaussian gives GDP; auto takes the smallest noise (gamma "
         "for at most 20 coefficients).",
     )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,9 +24,9 @@ from marginalsyn.contract import Measurement, plain
 from marginalsyn.errors import PluginError, ReleaseError, UsageError
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Charge, Neighbours
+from marginalsyn.privacy.gdp import mu_of
 from marginalsyn.privacy.noise import Noise
 from marginalsyn.privacy.recorded_laws import Sampler
-from marginalsyn.privacy.zcdp import rho_of
 from marginalsyn.release.arrays import dump_arrays, measurement_problems, pack, unpack_measurements
 from marginalsyn.release.folder import LOG, WEIGHTS, Release
 
@@ -108,7 +109,7 @@ class WeightColumn:
 
 
 def share_of(release: Release, share: float, cap: tuple[float, float] | None = None) -> Budget:
-    """A share, in rho, of a total given at the start: the ledger's cap, else the release's own.
+    """A share, in mu^2, of a total given at the start: the ledger's cap, else the release's own.
 
     Args:
         release: what the weights are for.
@@ -118,7 +119,7 @@ def share_of(release: Release, share: float, cap: tuple[float, float] | None = N
     Example:
         >>> from marginalsyn.release.folder import Release
         >>> release = Release.read("release")
-        >>> round(share_of(release, 0.1).rho / release.statement.rho, 6)
+        >>> round((share_of(release, 0.1).mu / release.statement.mu) ** 2, 6)
         0.1
     """
     if not 0 < share <= (1 if cap else 10):
@@ -130,8 +131,8 @@ def share_of(release: Release, share: float, cap: tuple[float, float] | None = N
             f"share ({share}) has no total to refer to: nothing was spent on these rows and the "
             "ledger has no cap; give the weights a budget with --eps"
         )
-    return Budget.of_rho(
-        share * rho_of(eps, delta), statement.target_delta or delta, statement.neighbours
+    return Budget.of_mu(
+        math.sqrt(share) * mu_of(eps, delta), statement.target_delta or delta, statement.neighbours
     )
 
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from marginalsyn.privacy.laws import DiscreteGaussian
 from marginalsyn.weights.conditional import LabelRows
 from marginalsyn.weights.logistic import EFFECT
 from marginalsyn.weights.noisy_newton import PRIORS, pool, posterior_mean, secant, shrink
@@ -70,7 +69,7 @@ def clipped_total(
 
 
 def ask_privately(visit: Visit, rows: Iterable[LabelRows], purpose: str) -> Ask:
-    """Sums of private rows, each paid for and noised on the grid with discrete Gaussian noise.
+    """Sums of private rows, each paid for and noised on the grid with Gaussian noise.
 
     Where persons are counted each row's clipped gradient is weighted; the rows of a person weigh 1
     together, so the sum of all of theirs is no longer than the clipping norm.
@@ -89,7 +88,7 @@ def ask_privately(visit: Visit, rows: Iterable[LabelRows], purpose: str) -> Ask:
             total = clipped_total(network, rows, inputs, clip_norm)
             sums = np.rint(total / grid).astype(np.int64)
         l2 = whole_l2(visit.neighbours, network.size)
-        return visit.draw(DiscreteGaussian(multiplier * l2), sums, l2=l2, purpose=purpose) * grid
+        return visit.draw(visit.gaussian(multiplier * l2), sums, l2=l2, purpose=purpose) * grid
 
     return ask
 

@@ -73,7 +73,7 @@ class LabelWeights(WeightEstimator):
     @property
     def cost(self) -> tuple[Charge, ...]:
         details = {"sums": len(self.correction.multipliers), "units": self.units}
-        return (self.budget.charge(self.mechanism, PURPOSE, details=details),)
+        return (self.budget.charge(self.mechanism, PURPOSE, self.budget.gaussian_cost, details),)
 
     @property
     def plan(self) -> Plan:
@@ -181,7 +181,7 @@ class LabelWeights(WeightEstimator):
         return LabelCorrection(
             conditional=self.conditional,
             neighbours=self.budget.neighbours,
-            rho=self.budget.rho,
+            rho=self.budget.gaussian,
             units=self.units,
             steps=self.steps,
             engine=self.engine,

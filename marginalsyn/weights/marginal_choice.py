@@ -131,7 +131,7 @@ def predict_marginals(
     others = [len(columns) - 2 for columns in marginals if label in columns]
     sizes = [size for name, size in schema.domain.items() if name != label]
     spread = float(np.mean(others)) * (float(np.mean(sizes)) / 2 - 1) if others else 0.0
-    rho = WORTH * budget.rho / max(1.0 + spread, 1.0)
+    rho = WORTH * budget.gaussian / max(1.0 + spread, 1.0)
     made = Conditional(target)
     correction = LabelCorrection(conditional=made, neighbours=budget.neighbours, rho=rho)
     return predict_gain(target, made, correction.foresee)

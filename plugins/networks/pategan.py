@@ -34,7 +34,6 @@ from marginalsyn.plugins.networks.teachers import (
 from marginalsyn.plugins.networks.tensorflow_engine import Network
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Charge
-from marginalsyn.privacy.laws import DiscreteGaussian
 from marginalsyn.privacy.zcdp import gaussian_sigma
 from marginalsyn.table.row_identity import ranked
 from marginalsyn.weights.dense import Adam, pack_layers
@@ -56,7 +55,7 @@ class PATEGANConfig(MakerConfig):
     """Private aggregation of teachers, for a generator (Jordon, Yoon and van der Schaar 2019).
 
     Every private row belongs to one teacher, by a secret key and the row's content. In each round
-    the teachers vote on generated rows; the counts of votes get discrete Gaussian noise; a student
+    the teachers vote on generated rows; the counts of votes get Gaussian noise; a student
     learns the noisy shares, and the generator learns from the student. A row that comes or goes
     changes one teacher, so each count of votes by at most one; a row that is replaced, two.
 
@@ -134,11 +133,11 @@ class PATEGAN(MakerGenerator):
 
     @property
     def counts_rho(self) -> float:
-        return self.budget.rho * self.config.marginals
+        return self.budget.gaussian * self.config.marginals
 
     @property
     def votes_rho(self) -> float:
-        return self.budget.rho - self.counts_rho
+        return self.budget.gaussian - self.counts_rho
 
     @property
     def counts_sigma(self) -> float:
@@ -157,7 +156,8 @@ class PATEGAN(MakerGenerator):
     @property
     def cost(self) -> tuple[Charge, ...]:
         details = {"queries": self.config.queries, "sigma": self.votes_sigma}
-        return (self.budget.charge("discrete Gaussian", f"{COUNTS} and {VOTES}", details=details),)
+        law, cost = self.budget.gaussian_law, self.budget.gaussian_cost
+        return (self.budget.charge(law, f"{COUNTS} and {VOTES}", cost, details),)
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -242,7 +242,7 @@ class PATEGAN(MakerGenerator):
             fakes = features(heads.rows(maker.codes(_FAKES + queries, rng), rng))
             space, asked = FeatureSpace.of(fakes[:_FAKES]), fakes[_FAKES:]
             votes, reach = teachers.votes(space, asked), self.reach(queries)
-            noisy = visit.draw(DiscreteGaussian(self.votes_sigma), votes, l2=reach, purpose=VOTES)
+            noisy = visit.draw(visit.gaussian(self.votes_sigma), votes, l2=reach, purpose=VOTES)
             student.learn(space, asked, noisy / count)
             layers = student.layers(features, space)
             if number >= shared:

@@ -22,7 +22,6 @@ from marginalsyn.plugins.points.point_generator import (
 )
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Charge
-from marginalsyn.privacy.laws import DiscreteGaussian
 from marginalsyn.privacy.zcdp import gaussian_sigma
 
 if TYPE_CHECKING:
@@ -45,8 +44,8 @@ class KMEConfig(CountedConfig):
 
     Example:
         >>> generator = KMEConfig(rows=5000).configure(schema, Budget(eps=1))
-        >>> round(generator.cost[0].cost.rho, 4)
-        0.015
+        >>> round(generator.cost[0].cost.mu, 4)
+        0.182
     """
 
     name = "kme"
@@ -87,7 +86,7 @@ class KME(PointGenerator):
     """Calibrated: the waves are public, and so is the noise."""
 
     config: KMEConfig
-    main = "embedding"
+    main, exact = "embedding", True
 
     @cached_property
     def feature_map(self) -> RandomFourierFeatures:
@@ -101,14 +100,15 @@ class KME(PointGenerator):
     @cached_property
     def sigma(self) -> float:
         """The noise of every sum, in units of the grid."""
-        rho = self.budget.rho * self.shares["embedding"] * (1 - 1e-12)
+        rho = self.budget.gaussian * self.shares["embedding"] * (1 - 1e-12)
         l2 = self.feature_map.sensitivity(self.budget.neighbours, averaged=averaged(self.schema))
         return gaussian_sigma(rho, l2=l2)
 
     @property
     def cost(self) -> tuple[Charge, ...]:
         details = {"features": self.config.features, "sigma": self.sigma}
-        return (self.budget.charge("discrete Gaussian", "kernel mean embedding", details=details),)
+        law, cost = self.budget.gaussian_law, self.budget.gaussian_cost
+        return (self.budget.charge(law, "kernel mean embedding", cost, details),)
 
     @property
     def plan(self) -> Plan:
@@ -127,10 +127,10 @@ class KME(PointGenerator):
 
         # Measure.
         progress.report("measure", text="mean of the features")
-        total, spread = count_rows(visit, self.budget.rho * self.shares["number of rows"])
+        total, spread = count_rows(visit, self.budget.gaussian * self.shares["number of rows"])
         sums, _ = feature_map.measure(self.metric.weighed(visit), visit.whole)
         l2 = feature_map.sensitivity(visit.neighbours, averaged=visit.whole > 1)
-        released = visit.draw(DiscreteGaussian(self.sigma), sums, l2=l2, purpose="mean embedding")
+        released = visit.draw(visit.gaussian(self.sigma), sums, l2=l2, purpose="mean embedding")
 
         # Estimate: post-processing, free of privacy cost unless a bandwidth is bought.
         progress.report("estimate", text="fit points to the mean")

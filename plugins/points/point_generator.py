@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -177,8 +176,10 @@ class PointGenerator(Calibrated):
 
     @property
     def bandwidth_eps(self) -> float:
-        """What its share of rho buys for choosing the bandwidth: bounded range, eps^2/8."""
-        return math.sqrt(8.0 * (self.budget.rho * self.width_share)) * (1 - 1e-12)
+        """What its share of the budget buys for choosing the bandwidth: one selection."""
+        budget = self.budget if self.exact else self.budget.in_rho
+        amount = budget.gaussian * self.width_share
+        return budget.selection_eps(amount) * (1 - 1e-12) if amount else 0.0
 
     @property
     def shares(self) -> dict[str, float]:

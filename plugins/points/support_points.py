@@ -109,14 +109,14 @@ class SupportPoints(PointGenerator):
         """One release's eps: basic composition, or zCDP's where there are many of them."""
         main, releases = 1.0 - self.width_share, self.config.releases
         if self.bandwidth_eps or releases == 1:
-            return self.budget.eps * main / releases
+            return self.budget.pure * main / releases
         # A bounded-range draw costs eps^2 / 8 in rho (Cesar and Rogers 2021).
         many = exponential_eps(self.budget.rho / releases) * (1 - 1e-9)
-        return max(self.budget.eps / releases, many)
+        return max(self.budget.pure / releases, many)
 
     @property
     def bandwidth_eps(self) -> float:
-        return self.budget.eps * self.width_share
+        return self.budget.pure * self.width_share
 
     @property
     def cost(self) -> tuple[Charge, ...]:

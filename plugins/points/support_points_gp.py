@@ -23,7 +23,6 @@ from marginalsyn.plugins.points.point_generator import (
 )
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Charge
-from marginalsyn.privacy.laws import DiscreteGaussian
 from marginalsyn.privacy.zcdp import gaussian_sigma
 
 if TYPE_CHECKING:
@@ -50,8 +49,8 @@ class SupportPointsGPConfig(CountedConfig):
 
     Example:
         >>> generator = SupportPointsGPConfig(rows=5000).configure(schema, Budget(eps=1))
-        >>> round(generator.cost[0].cost.rho, 4)
-        0.015
+        >>> round(generator.cost[0].cost.mu, 4)
+        0.182
     """
 
     name = "support-points-gp"
@@ -113,7 +112,7 @@ class SupportPointsGP(PointGenerator):
     """Calibrated: the geometry is public, and so is the noise."""
 
     config: SupportPointsGPConfig
-    main = "potential"
+    main, exact = "potential", True
 
     @property
     def form(self) -> str:
@@ -141,7 +140,7 @@ class SupportPointsGP(PointGenerator):
     @cached_property
     def sigma(self) -> float:
         """The noise: in integer units of the field, or of slices whitened by their factors."""
-        rho = self.budget.rho * self.shares["potential"] * (1 - 1e-12)
+        rho = self.budget.gaussian * self.shares["potential"] * (1 - 1e-12)
         relation = self.budget.neighbours
         if self.form == "field":
             l2 = self.field.sensitivity(relation, averaged=averaged(self.schema))
@@ -151,7 +150,8 @@ class SupportPointsGP(PointGenerator):
     @property
     def cost(self) -> tuple[Charge, ...]:
         details = {"form": self.form, "sigma": self.sigma}
-        return (self.budget.charge("discrete Gaussian", "energy potential", details=details),)
+        law, cost = self.budget.gaussian_law, self.budget.gaussian_cost
+        return (self.budget.charge(law, "energy potential", cost, details),)
 
     @property
     def plan(self) -> Plan:
@@ -176,7 +176,7 @@ class SupportPointsGP(PointGenerator):
 
         # Measure.
         progress.report("measure", text="potential of the rows")
-        total, spread = count_rows(visit, self.budget.rho * self.shares["number of rows"])
+        total, spread = count_rows(visit, self.budget.gaussian * self.shares["number of rows"])
         geometry: Any = self.field if self.form == "field" else self.slices
         released = self._measure(visit)
 
@@ -218,12 +218,12 @@ class SupportPointsGP(PointGenerator):
         if self.form == "field":
             sums, _ = self.field.measure(rows, visit.whole)
             l2 = self.field.sensitivity(visit.neighbours, averaged=visit.whole > 1)
-            law = DiscreteGaussian(self.sigma)
+            law = visit.gaussian(self.sigma)
             return visit.draw(law, sums, l2=l2, purpose="energy potential")
         values, _ = self.slices.measure(rows)
         # Counts of persons are in parts of one; a power of two changes neither ratio nor cost.
         noisy = visit.draw(
-            DiscreteGaussian(self.slices.noise_scale(self.sigma) * visit.whole),
+            visit.gaussian(self.slices.noise_scale(self.sigma) * visit.whole),
             values,
             whitened_l2=self.slices.sensitivity(visit.neighbours) / self.sigma,
             purpose="energy potential",

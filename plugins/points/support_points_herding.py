@@ -83,14 +83,14 @@ class SupportPointsHerding(PointGenerator):
         """What one draw may spend: n eps^2 / 8 in rho, or n eps."""
         share, points = self.shares["points"] * (1 - 1e-12), self.config.points
         if self.config.composition == "pure":
-            return self.budget.eps * share / points
+            return self.budget.pure * share / points
         return math.sqrt(8.0 * self.budget.rho * share / points)
 
     @property
     def cost(self) -> tuple[Charge, ...]:
         pure = self.config.composition == "pure"
         mechanism, purpose = "exponential mechanism, drawn exactly", "support points, one at a time"
-        cost = Pure(eps=self.budget.eps) if pure else None
+        cost = Pure(eps=self.budget.pure) if pure else None
         details = {"points": self.config.points, "eps_per_point": self.eps_each}
         return (self.budget.charge(mechanism, purpose, cost, details=details),)
 
@@ -141,7 +141,7 @@ class SupportPointsHerding(PointGenerator):
         share = self.shares["number of rows"]
         if self.config.composition == "zcdp" or not share:
             return count_rows(visit, self.budget.rho * share)
-        eps = self.budget.eps * share * (1 - 1e-12)
+        eps = self.budget.pure * share * (1 - 1e-12)
         # So many persons are whole, though their counts elsewhere are not.
         rows = np.rint(visit.counts(())).astype(np.int64)
         noisy = visit.draw(DiscreteLaplace(1.0 / eps), rows, l1=1.0, purpose="number of rows")
@@ -150,5 +150,5 @@ class SupportPointsHerding(PointGenerator):
     @property
     def bandwidth_eps(self) -> float:
         if self.config.composition == "pure":
-            return self.budget.eps * self.width_share
+            return self.budget.pure * self.width_share
         return super().bandwidth_eps

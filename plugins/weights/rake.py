@@ -21,7 +21,7 @@ from marginalsyn.errors import UsageError
 from marginalsyn.graphical.estimation import estimate_total
 from marginalsyn.graphical.one_way import L1_PER_CELL
 from marginalsyn.privacy.selection import ExponentialMechanism
-from marginalsyn.privacy.zcdp import exponential_eps, gaussian_sigma
+from marginalsyn.privacy.zcdp import gaussian_sigma
 from marginalsyn.release.folder import Release
 from marginalsyn.table.codec import Codec
 from marginalsyn.weights.columns import check_bought, read_bought
@@ -129,7 +129,7 @@ class RakeConfig(WeightConfig):
             return Rake(self, target, budget, chosen, tuple(bought))
         chosen = choose_marginals(
             target.schema,
-            rho=budget.rho,
+            rho=budget.gaussian,
             l2=budget.neighbours.l2,
             rows=target.rows,
             released=len(target.frame),
@@ -156,7 +156,7 @@ class Rake(WeightEstimator):
         if self.bought:
             return ()
         purpose = f"marginals to weight rows by: {self.chosen.kind}"
-        return (self.budget.charge("rake", purpose),)
+        return (self.budget.charge("rake", purpose, self.budget.gaussian_cost),)
 
     @property
     def rounds(self) -> int:
@@ -172,7 +172,7 @@ class Rake(WeightEstimator):
     def sigma(self) -> float:
         """The noise of every marginal that will be measured."""
         share = 1 - SELECT_SHARE if self.chosen.picks else 1.0
-        return gaussian_sigma(share * self.budget.rho / self.measured, self.budget.neighbours.l2)
+        return gaussian_sigma(share * self.budget.gaussian / self.measured, self.budget.neighbours.l2)
 
     @property
     def plan(self) -> Plan:
@@ -280,7 +280,7 @@ class Rake(WeightEstimator):
             for columns, model in zip(left, counts, strict=True)
         ]
         law = ExponentialMechanism(
-            eps=exponential_eps(SELECT_SHARE * self.budget.rho / self.measured),
+            eps=self.budget.selection_eps(SELECT_SHARE * self.budget.gaussian / self.measured),
             sensitivity=visit.neighbours.l1 * unit,
         )
         return visit.draw(law, np.array(scores, dtype=object), purpose="rake: select")

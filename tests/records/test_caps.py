@@ -10,8 +10,9 @@ import pytest
 from marginalsyn import Charge, Ledger, Neighbours
 from marginalsyn.errors import BudgetError, UsageError
 from marginalsyn.privacy import caps
-from marginalsyn.privacy.charges import ZCDP, Approximate, Pure, SubsampledGaussian
+from marginalsyn.privacy.charges import GDP, ZCDP, Approximate, Pure, SubsampledGaussian
 from marginalsyn.privacy.composition import compose
+from marginalsyn.privacy.gdp import mu_of
 from marginalsyn.privacy.zcdp import rho_of
 
 AR, R1 = Neighbours.ADD_REMOVE, Neighbours.REPLACE
@@ -35,7 +36,7 @@ def test_pure_eps_in_zcdp(eps):
 
 def test_a_cap_records_its_limit_and_is_met_exactly():
     ledger = Ledger(None)
-    ledger.set_cap(1.0)
+    ledger.set_cap(1.0, currency="rho")
     assert ledger.read().cap.rho == rho_of(1.0, 1e-9)
     ledger.charge([charge(ZCDP(rho=ledger.read().cap.rho / 4))] * 4)
     with pytest.raises(BudgetError):
@@ -59,7 +60,7 @@ def test_a_charge_with_a_delta_of_its_own_needs_its_share():
     with pytest.raises(BudgetError, match="delta 1e-11 of 0"):
         ledger.charge([charge(Approximate(eps=0.1, delta=1e-11))])
     ledger.set_cap(5.0, own_delta=1e-10)
-    assert ledger.read().cap.rho == rho_of(5.0, 8e-10)
+    assert ledger.read().cap.mu == mu_of(5.0, 8e-10)
     ledger.charge([charge(Approximate(eps=0.1, delta=1e-11))])
     for wrong in (-1e-12, 5e-10):
         with pytest.raises(UsageError, match="own_delta"):
@@ -69,7 +70,7 @@ def test_a_charge_with_a_delta_of_its_own_needs_its_share():
 def test_sampled_steps_need_a_cap_at_the_recorded_order():
     ledger = Ledger(None)
     ledger.set_cap(2.0)
-    ledger.charge([charge(ZCDP(rho=0.001))])
+    ledger.charge([charge(GDP(mu=0.04))])
     with pytest.raises(BudgetError, match="--sampled"):
         ledger.charge([charge(STEPS)])
     assert len(ledger.read().charges) == 1
@@ -78,7 +79,7 @@ def test_sampled_steps_need_a_cap_at_the_recorded_order():
     assert order == caps.order_for(2.0, 1e-9)
     ledger.charge([charge(STEPS)])
     used = caps.add_up(ledger.read().charges, AR, order).renyi
-    assert used >= order * 0.001
+    assert used >= order * 0.04**2 / 2
     assert f"Renyi divergence of order {order:g}" in ledger.read().of_the_cap()
     # The order stays, whatever cap comes next, and a ledger with sampled charges is kept at it.
     ledger.set_cap(9.0)
@@ -195,6 +196,7 @@ def test_the_least_of_several_curves_is_false_and_one_order_is_not():
 def test_a_cap_without_its_limit_allows_no_zcdp():
     ledger = Ledger(None)
     ledger.set_cap(1.0)
-    cap = ledger.read().cap.model_copy(update={"rho": None})
+    cap = ledger.read().cap.model_copy(update={"mu": None})
     assert caps.within(cap, [charge(Pure(eps=1.0))], AR)
     assert not caps.within(cap, [charge(ZCDP(rho=1e-6))], AR)
+    assert not caps.within(cap, [charge(GDP(mu=1e-6))], AR)

@@ -79,7 +79,7 @@ def test_a_ledger_knows_its_own_charges_from_those_of_others(path):
 
 def test_a_run_refused_beside_another_is_not_told_that_it_was_charged(path):
     ledger, other = Ledger(path), Ledger(path)
-    ledger.set_cap(1.0)
+    ledger.set_cap(1.0, currency="rho")
 
     def refused():
         with accounted(ledger):
@@ -122,7 +122,7 @@ def test_lines_are_json(path):
 
 
 def test_cap(ledger):
-    ledger.set_cap(1.0)
+    ledger.set_cap(1.0, currency="rho")
     ledger.check([charge(0.014)])
     with pytest.raises(BudgetError, match=r"cap \(eps 1, delta 1e-09\)"):
         ledger.check([charge(0.02)])
@@ -559,7 +559,7 @@ print(paid)
 
 def test_processes_side_by_side_never_overspend(path):
     ledger = Ledger(path)
-    ledger.set_cap(eps_of(0.0205, 1e-9))
+    ledger.set_cap(eps_of(0.0205, 1e-9), currency="rho")
     workers = [
         subprocess.Popen([sys.executable, "-c", SPEND, path], stdout=subprocess.PIPE, text=True)
         for _ in range(3)
@@ -570,7 +570,7 @@ def test_processes_side_by_side_never_overspend(path):
 
 
 def test_threads_side_by_side_never_overspend(ledger):
-    ledger.set_cap(eps_of(0.0205, 1e-9))
+    ledger.set_cap(eps_of(0.0205, 1e-9), currency="rho")
     refused = []
 
     def spend():

@@ -286,19 +286,19 @@ def change(index: int, **values: Any) -> Any:
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"samplers": []}, "samplers must list what payments were for: discrete Gaussian"),
+        ({"samplers": []}, "samplers must list what payments were for: rounded Gaussian"),
         ({"samplers": change(0, law="Markov chain")}, "must be called asymptotic, not exact"),
         ({"samplers": change(0, law="magic")}, r"sampler \(magic\) must be one of"),
         ({"samplers": change(0, library="numpy")}, "must not be drawn by numpy"),
-        ({"samplers": change(0, version="0.1")}, "versions must give that of opendp"),
+        ({"samplers": change(0, version="0.1")}, "versions must give that of marginalsyn"),
         ({"samplers": change(0, origin="seed")}, "a sampler was seeded"),
         ({"samplers": change(0, origin="fixed answers")}, "must be called none"),
         ({"payments": change(0, laws=["Markov chain"])}, "what payments were for: Markov chain"),
         ({"payments": change(0, laws=[])}, "must name the laws it paid for"),
         ({"guarantee": "rounded"}, "must be exact, the weakest"),
-        ({"noise": "the finest"}, "noise .the finest. must be: discrete Gaussian"),
+        ({"noise": "the finest"}, "noise .the finest. must be: rounded Gaussian"),
         ({"versions": lambda v: {**v, "mbi": "1.1"}}, "must not list what took no part: mbi"),
-        ({"versions": lambda v: {k: v[k] for k in v if k != "opendp"}}, "took part: opendp"),
+        ({"versions": lambda v: {k: v[k] for k in v if k != "scipy"}}, "took part: scipy"),
         ({"libraries": lambda v: {**v, "jax": "fits"}}, "must list what took part: jax"),
         ({"version": 1}, "version .*should be 2"),
     ],
@@ -336,7 +336,7 @@ def test_another_runs_libraries_do_not_stand_in_a_statement(tmp_path: Path) -> N
         took_part("mbi", "fits another run's model")
     versions = a_release(tmp_path).statement.versions
     assert versions["duckdb"] == duckdb.__version__
-    base = {"python", "marginalsyn", "numpy", "pandas", "opendp"}
+    base = {"python", "marginalsyn", "numpy", "pandas", "scipy"}
     assert set(versions) == base | {"ibis-framework", "duckdb"}
 
 
