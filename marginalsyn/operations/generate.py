@@ -149,7 +149,8 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
         size: tuple[str, object]
         if isinstance(schema, LinkedSchema):
             size = ("Tables", ", ".join(table.name for table in schema.tables))
-            facts["shares"] = dict(plan.split)
+            whole = sum(plan.split.values())
+            facts["shares"] = {view: part / whole for view, part in plan.split.items()}
         else:
             size = ("Columns", len(schema.names))
         model = f"{plan.model_mb:.3g} MB" if plan.model_mb is not None else "not predicted"
