@@ -85,7 +85,9 @@ class Budget:
 
     def selection_eps(self, amount: float) -> float:
         """The largest eps of a bounded-range selection that costs so much of ``gaussian``."""
-        return exponential_eps(amount) if self.mu is None else selection_eps(amount)
+        most = exponential_eps(amount)
+        # A charge in mu promises the same amount in zCDP, where a large eps costs more.
+        return most if self.mu is None else min(selection_eps(amount), most)
 
     @cached_property
     def rho(self) -> float:
