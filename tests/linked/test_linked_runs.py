@@ -175,7 +175,7 @@ def test_first_counts_stop_a_run_and_the_rest_is_not_spent(
     assert "OTHER" in said
     assert not (folder / "release").exists()
     (file,) = (folder / ".marginalsyn" / "ledgers").glob("*.sqlite")
-    ledger, whole = Ledger(file), Budget(eps=30).rho
+    ledger, whole = Ledger(file), Budget(eps=30).gaussian
     assert 0.3 * whole < float(ledger.total().rho or 0) < 0.45 * whole
     assert "stopped after its first counts" in run("ledger", "show").output
     run("generate", *source, "--eps", 30, "--rows", 20, "--go-on")
@@ -201,7 +201,7 @@ def test_what_a_schema_cost_for_rows_does_not_add_up_with_persons() -> None:
     forest = PrivateForest.open(clinic(20), tree, ledger=ledger)
     _, statement = generate(forest, config, Budget(eps=1), noise=make_noise(1))
     assert statement.charges[0] == persons
-    assert statement.rho == pytest.approx(Budget(eps=1).rho + 0.1)
+    assert statement.rho == pytest.approx(Budget(eps=1).gaussian + 0.1)
 
 
 def test_tables_that_do_not_fit_together_are_no_release(monkeypatch: pytest.MonkeyPatch) -> None:
