@@ -90,7 +90,6 @@ class Outcome:
 
 def changes(node: ast.AST) -> Iterator[tuple[str, str]]:
     """The ways to mutate one node: a name of the change and the new text."""
-    before = ast.unparse(node) if isinstance(node, ast.expr | ast.stmt) else ""
     if isinstance(node, ast.Compare) and type(node.ops[0]) in SWAPPED:
         swapped = SWAPPED[type(node.ops[0])]()
         new = ast.Compare(node.left, [swapped, *node.ops[1:]], node.comparators)
@@ -103,8 +102,8 @@ def changes(node: ast.AST) -> Iterator[tuple[str, str]]:
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         yield "not", f"({ast.unparse(node.operand)})"
     elif isinstance(node, ast.Constant) and type(node.value) in (int, float):
-        yield "constant", f"({before} + 1)"
-        yield "constant", f"({before} - 1)"
+        yield "constant", f"({node.value!r} + 1)"
+        yield "constant", f"({node.value!r} - 1)"
     elif isinstance(node, ast.Call) and len(node.args) > 1:
         swapped_args = [node.args[1], node.args[0], *node.args[2:]]
         yield "arguments", ast.unparse(ast.Call(node.func, swapped_args, node.keywords))
