@@ -52,7 +52,9 @@ def tables(persons: int = 400, seed: int = 0) -> dict[str, pd.DataFrame]:
 
 
 def test_the_same_tables_have_no_error_and_relinked_ones_do() -> None:
-    found = evaluate_linked(tables(), tables(seed=1), TREE, train=tables(), label="sex").blocks
+    told = evaluate_linked(tables(), tables(seed=1), TREE, train=tables(), label="sex")
+    found, page = told.blocks, told.to_html()
+    assert all(f"<figcaption>{group}<" in page for group in found["errors"])
     for line in found["errors"].values():
         assert line[RELEASE] == 0
         assert 0 < line[FRESH] < 0.15
