@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.certificates.verification import verify
-from marginalsyn.contract import make_config
+from marginalsyn.contract import Synthesis, make_config
 from marginalsyn.errors import ReleaseError
 from marginalsyn.host import generate
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
@@ -32,6 +32,7 @@ from marginalsyn.release import staging as folders
 from marginalsyn.release.arrays import load_arrays
 from marginalsyn.release.folder import Release
 from marginalsyn.release.sampling import sample
+from marginalsyn.release.statement import Statement
 from marginalsyn.table import frames
 
 SCHEMA = example_schema()
@@ -54,13 +55,19 @@ TARGETS = load("fuzz_targets")
 FUZZ = load("fuzz")
 
 
-@pytest.fixture(params=["csv", "parquet"])
-def release(tmp_path: Path, request: pytest.FixtureRequest) -> Release:
+@pytest.fixture(scope="module")
+def made() -> tuple[Synthesis, Statement]:
     table = PrivateTable.open(example_frame(40), SCHEMA)
     config = make_config("independent", {"rows": 20})
-    found, statement = generate(table, config, Budget(eps=1), noise=make_noise(1))
-    path = tmp_path / "release"
-    return Release.write(found, SCHEMA, statement, path, format=request.param)
+    return generate(table, config, Budget(eps=1), noise=make_noise(1))
+
+
+@pytest.fixture(params=["csv", "parquet"])
+def release(
+    tmp_path: Path, request: pytest.FixtureRequest, made: tuple[Synthesis, Statement]
+) -> Release:
+    found, statement = made
+    return Release.write(found, SCHEMA, statement, tmp_path / "release", format=request.param)
 
 
 def forge(release: Release, name: str, data: bytes) -> None:
