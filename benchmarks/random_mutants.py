@@ -8,9 +8,9 @@ so that the killers of two states of the tests can be compared.
 
     pytest -n 0 --cov --cov-context=test --cov-report= tests/records   # writes .coverage
     python benchmarks/random_mutants.py .coverage --count 100 --seed 28 --out before.jsonl
-    python benchmarks/random_mutants.py .coverage --again before.jsonl --out after.jsonl
+    python benchmarks/random_mutants.py --again before.jsonl --out after.jsonl
 
-The last line tries again only those mutants that have no known killer left.
+The last line tries again only those mutants whose killers are gone, on the files where these were.
 """
 
 from __future__ import annotations
@@ -216,11 +216,31 @@ def read(path: Path) -> list[Outcome]:
     return [Outcome(RandomMutant(**row.pop("mutant")), **row) for row in rows]
 
 
+def collected(files: Sequence[str]) -> set[str]:
+    """The tests that there are now in these files."""
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
+    command += ["-p", "no:xdist", "-o", "addopts=--import-mode=importlib", *files]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return {line for line in done.stdout.splitlines() if "::" in line}
+
+
+def without_killer(before: Sequence[Outcome]) -> list[tuple[RandomMutant, list[str]]]:
+    """The mutants that were caught by tests that are gone, and the files of these to try again."""
+    places = {id(one): sorted({test.split("::")[0] for test in one.killers}) for one in before}
+    there = {file for files in places.values() for file in files if (ROOT / file).exists()}
+    present = collected(sorted(there))
+    return [
+        (one.mutant, [file for file in places[id(one)] if file in there])
+        for one in before
+        if one.killers and present.isdisjoint(one.killers)
+    ]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("coverage", type=Path, help="a file of coverage, with contexts")
+    parser.add_argument("coverage", type=Path, nargs="?", help="a file of coverage, with contexts")
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--rooms", nargs="+", default=[""], help="folders that they lie in")
@@ -229,18 +249,19 @@ def main() -> int:
     parser.add_argument("--again", type=Path, help="the outcomes of an earlier state of the tests")
     parser.add_argument("--out", type=Path, required=True, help="where outcomes are appended")
     given = parser.parse_args()
-    covered = covering(given.coverage)
+    if bool(given.coverage) == bool(given.again):
+        parser.error("give a file of coverage, or --again")
     if given.again:
-        present = {test for lines in covered.values() for tests in lines.values() for test in tests}
-        before = [outcome for outcome in read(given.again) if outcome.killers]
-        chosen = [one.mutant for one in before if present.isdisjoint(one.killers)]
-        print(f"{len(before) - len(chosen)} of {len(before)} keep a killer that is known")
+        before = read(given.again)
+        tries = without_killer(before)
+        print(f"{len(tries)} of {sum(bool(one.killers) for one in before)} lost their killers")
     else:
+        covered = covering(given.coverage)
         chosen = draw(covered, given.count, given.seed, given.most, given.rooms)
+        tries = [(one, sorted(covered[one.file][one.line])) for one in chosen]
     caught = 0
     with copied() as copy:
-        for mutant in chosen:
-            tests = sorted(covered[mutant.file][mutant.line])
+        for mutant, tests in tries:
             outcome = try_on(mutant, tests, copy, given.seconds)
             caught += bool(outcome.killers)
             with given.out.open("a", encoding="utf-8") as out:
@@ -248,7 +269,7 @@ def main() -> int:
             fate = f"{len(outcome.killers)} of {outcome.run}" if outcome.killers else "SURVIVED"
             place = f"{mutant.file}:{mutant.line}"
             print(f"{place} {mutant.old!r} -> {mutant.new!r}: {fate} {outcome.note}", flush=True)
-    print(f"{caught} of {len(chosen)} caught")
+    print(f"{caught} of {len(tries)} caught")
     return 0
 
 

@@ -139,12 +139,15 @@ def plugins(kind: str | None = None) -> list[Plugin]:
     found: list[Plugin] = []
     for group in KINDS if kind is None else (kind,):
         entries: dict[tuple[str, str], metadata.EntryPoint] = {}
-        owners: dict[int, str] = {}  # asked once each: a name is parsed out of all the metadata
+        # Asked once each: a name is parsed out of all that a distribution says of itself.
+        owners: dict[int, str] = {}
+        versions: dict[str, str] = {}
         for entry in metadata.entry_points(group=group):
             if id(entry.dist) not in owners:
-                owners[id(entry.dist)] = "?" if entry.dist is None else entry.dist.name
+                known = entry.dist.metadata if entry.dist else {"Name": "?", "Version": "?"}
+                owners[id(entry.dist)] = known["Name"]
+                versions.setdefault(known["Name"], known["Version"] or "?")
             entries.setdefault((entry.name, owners[id(entry.dist)]), entry)
-        versions = {distribution: _version(distribution) or "?" for _, distribution in entries}
         for (name, distribution), entry in entries.items():
             rivals = sorted(d for n, d in entries if n == name and d != distribution)
             found.append(

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import pandas as pd
 import pytest
 from click.testing import Result
 
@@ -30,15 +29,6 @@ def test_options_reach_the_statement(run: Run, folder: Path) -> None:
     assert expected.items() <= statement["parameters"].items()
     measured = {tuple(step["columns"]) for step in statement["notes"]["rounds"]}
     assert measured <= {("age",), ("sex",), ("disease",), ("age", "disease"), ("sex", "disease")}
-
-
-def test_more_rows_can_be_drawn_later(run: Run, folder: Path) -> None:
-    run("generate", "--dataset", "heart", "--method", "mst", "--eps", 1, "--rows", 40)
-    run("sample", "release", "--rows", 123, "--out", "more.csv")
-    more, first = pd.read_csv(folder / "more.csv"), pd.read_csv(folder / "release/synthetic.csv")
-    assert len(more) == 123
-    assert len(first) == 40
-    assert list(more.columns) == list(first.columns)
 
 
 @pytest.mark.parametrize("method", METHODS)

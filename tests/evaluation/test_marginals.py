@@ -59,23 +59,6 @@ def test_same_shares_are_no_error(seed: int, rows: int) -> None:
     assert max(marginal_errors(one, one, SIZES, degree=3).values()) == 0.0
 
 
-def test_unit_weights_are_no_weights() -> None:
-    one, two = table(50, 0), table(70, 1)
-    plain = marginal_errors(one, two, SIZES, degree=3)
-    for scale in (1.0, 2.0, 0.25):
-        weights = {"first_weights": np.full(50, scale), "second_weights": np.full(70, scale)}
-        assert marginal_errors(one, two, SIZES, degree=3, **weights) == plain
-
-
-def test_a_duplicated_row_is_one_of_weight_two() -> None:
-    one, two = table(40, 0), table(30, 1)
-    weights = np.ones(30)
-    weights[:10] = 2.0
-    doubled = np.concatenate([two, two[:10]])
-    weighted = marginal_errors(one, two, SIZES, degree=3, second_weights=weights)
-    assert weighted == marginal_errors(one, doubled, SIZES, degree=3)
-
-
 def test_weights_must_fit() -> None:
     with pytest.raises(ValueError, match="one per row"):
         marginal_errors(table(5, 0), table(6, 1), SIZES, second_weights=np.ones(5))

@@ -10,8 +10,9 @@ import pytest
 
 from marginalsyn.evaluation import charts, view
 from marginalsyn.evaluation.charts import Bar, Curves, Dots, Histogram, Matrix, Series, Shares
-from marginalsyn.evaluation.page import render
+from marginalsyn.evaluation.page import MOST_COLUMNS, columns_line, render
 from marginalsyn.evaluation.view import Fold, Item, Legend, Note, Page, Section, Table, Terms
+from marginalsyn.table.schema import Schema
 
 
 def page_of(*items: Item, text: str = "x") -> str:
@@ -49,6 +50,11 @@ class TestNumbers:
     )
     def test_short_and_exact_enough(self, value: object, told: str) -> None:
         assert view.number(value) == told
+
+    def test_columns_are_listed_with_their_codes(self) -> None:
+        few, many = ({f"c{k}": 2 for k in range(n)} for n in (MOST_COLUMNS, MOST_COLUMNS + 3))
+        assert columns_line(Schema.from_domain(few)).endswith(f"c{MOST_COLUMNS - 1} (2)")
+        assert columns_line(Schema.from_domain(many)).endswith(" and 3 more")
 
     def test_with_error(self) -> None:
         assert view.with_error(0.5, 0.01) == "0.5 ± 0.01"

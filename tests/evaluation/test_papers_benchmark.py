@@ -57,20 +57,6 @@ def test_runs_that_are_kept_are_not_made_again(tmp_path):
     assert not exhibits.run([job], runs=5, minutes=-1, cache=None)
 
 
-def test_exhibits_over_budgets_are_drawn_and_no_others(tmp_path):
-    pytest.importorskip("matplotlib")  # a tool of development
-    Job, draw = _module("exhibits").Job, _module("picture").draw
-    jobs = [Job("Figure", f"heart, eps {eps}", dict) for eps in ("0.25", "1")]
-    jobs += [Job("Figure", "churn, eps 1", dict), Job("Table", "heart, real rows", dict)]
-    found = {(job.exhibit, job.place): {0: {"a": 1.0, "b": 2.0}} for job in jobs}
-    path = tmp_path / "figure.png"
-    assert draw(jobs, found, path) == 2
-    assert path.read_bytes().startswith(b"\x89PNG")
-    assert draw(jobs[-1:], found, tmp_path / "none.png") == 0
-    assert draw(jobs, {}, tmp_path / "none.png") == 0
-    assert not (tmp_path / "none.png").exists()
-
-
 @pytest.mark.parametrize("paper", ["000", "001", "002", "003"])
 def test_every_printed_figure_has_its_place(paper, tmp_path):
     for name in ("adult", "churn", "compas", "dutch", "heart", "law"):
@@ -91,14 +77,6 @@ def test_every_printed_figure_has_its_place(paper, tmp_path):
     if paper in ("000", "001"):
         asked = {name for name in module.NAMES if name in _module("tables").FILES}
         assert asked <= {place.split(",")[0] for _, place in places}
-
-
-@pytest.mark.parametrize("paper", ["001", "002", "003"])
-def test_tables_that_are_not_at_hand_are_named(paper):
-    lines = _module(f"paper_{paper}").missing(_module("exhibits").Ask())
-    assert any("--data" in line for line in lines)
-    if paper == "001":
-        assert any("TGFB" in line for line in lines)
 
 
 def test_the_command_prints_ours_beside_the_papers(folder):

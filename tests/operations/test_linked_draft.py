@@ -66,6 +66,8 @@ def test_the_command_writes_what_generate_takes_only_when_it_is_accepted(
     assert LinkedSchema.read(folder / "clinic.json").drafted_from_data
     asked = ("generate", "--data", "clinic", "--schema", "clinic.json", "--eps", 5, "--seed", 1)
     assert "drafted_from_data" in run(*asked, code=2).output
+    for option in (("--unit", "patient_id"), ("--order", "date"), ("--sequence",)):
+        assert "are for one table" in run(*asked, *option, code=2).output
     run(*asked, "--accept-nonprivate-schema")
     assert "8 files verified" in run("verify").output
 

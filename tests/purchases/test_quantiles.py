@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 from itertools import combinations_with_replacement
 from unittest.mock import Mock
 
@@ -10,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import marginalsyn.purchases.quantiles
 from marginalsyn import Budget, Neighbours, PrivateTable, Schema
 from marginalsyn.drafting.drafted import widest
 from marginalsyn.errors import SchemaError, UsageError
@@ -244,7 +242,3 @@ WIDE = (
     {"kind": "date", "name": "day", "lower": "2020-01-01", "upper": "2020-01-02"},
     {"kind": "continuous", "name": "cost", "lower": 0, "upper": 1, "decimals": 2},
 )
-
-
-def test_examples():
-    assert doctest.testmod(marginalsyn.purchases.quantiles).failed == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import itertools
 import json
 import random
@@ -24,8 +23,7 @@ from marginalsyn.errors import BudgetError, LedgerError, UsageError
 from marginalsyn.operations.opening import accounted
 from marginalsyn.privacy.charges import ZCDP, Approximate, Pure
 from marginalsyn.privacy.zcdp import eps_of
-from marginalsyn.records import ledger as ledgers
-from marginalsyn.records import ledger_file, totals
+from marginalsyn.records import ledger_file
 from marginalsyn.records.ledger_file import head_path
 from marginalsyn.records.store import open_file
 
@@ -649,8 +647,3 @@ def test_killed_at_any_moment_every_measurement_has_its_charge(path, tmp_path):
         assert points > before
         # Every kill may leave one charge that nothing was measured for; that one stands.
         assert points <= charges <= points + 3
-
-
-@pytest.mark.parametrize("module", [ledgers, totals])
-def test_examples(module):
-    assert doctest.testmod(module).failed == 0

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from marginalsyn import Budget, PrivateTable, make_noise
 from marginalsyn.certificates.verification import verify
-from marginalsyn.contract import make_config
+from marginalsyn.contract import Synthesis, make_config
 from marginalsyn.errors import ReleaseError
 from marginalsyn.host import generate
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
@@ -30,6 +30,7 @@ from marginalsyn.release import staging as folders
 from marginalsyn.release.arrays import load_arrays
 from marginalsyn.release.folder import Release
 from marginalsyn.release.sampling import sample
+from marginalsyn.release.statement import Statement
 from marginalsyn.table import frames
 
 SCHEMA = example_schema()
@@ -52,13 +53,19 @@ TARGETS = load("fuzz_targets")
 FUZZ = load("fuzz")
 
 
-@pytest.fixture(params=["csv", "parquet"])
-def release(tmp_path: Path, request: pytest.FixtureRequest) -> Release:
+@pytest.fixture(scope="module")
+def made() -> tuple[Synthesis, Statement]:
     table = PrivateTable.open(example_frame(40), SCHEMA)
     config = make_config("independent", {"rows": 20})
-    found, statement = generate(table, config, Budget(eps=1), noise=make_noise(1))
-    path = tmp_path / "release"
-    return Release.write(found, SCHEMA, statement, path, format=request.param)
+    return generate(table, config, Budget(eps=1), noise=make_noise(1))
+
+
+@pytest.fixture(params=["csv", "parquet"])
+def release(
+    tmp_path: Path, request: pytest.FixtureRequest, made: tuple[Synthesis, Statement]
+) -> Release:
+    found, statement = made
+    return Release.write(found, SCHEMA, statement, tmp_path / "release", format=request.param)
 
 
 def forge(release: Release, name: str, data: bytes) -> None:
@@ -220,11 +227,11 @@ OF_STRANGERS = sorted(name for name in TARGETS.TARGETS if not name.startswith("v
 def test_a_little_fuzzing_finds_nothing(target: str) -> None:
     """Some mutated seeds of every target; benchmarks/fuzz.py goes on for as long as it is told."""
     pool = TARGETS.seeds(target)
-    for data in pool[: 20 if target in QUICK else 2]:
+    for data in pool[: 10 if target in QUICK else 1]:
         assert TARGETS.run_target(target, data) is None
 
     @settings(
-        max_examples=25 if target in QUICK else 3,
+        max_examples=12 if target in QUICK else 2,
         deadline=None,
         database=None,
         suppress_health_check=list(HealthCheck),

@@ -146,20 +146,6 @@ def test_traps_of_sql_do_not_break_the_bound() -> None:
     person_traps.check(lambda frame: frame)
 
 
-def test_rows_of_nobody_do_not_count() -> None:
-    rng = np.random.default_rng(8)
-    others = crowd(rng)
-    nobody = pd.concat([rows_of(rng, None, 50), rows_of(rng, float("nan"), 5)])
-    blank = rows_of(rng, "", 9)
-    assert max(moved(others, pd.concat([others, nobody, blank]))) == 0.0
-
-
-def test_persons_are_told_apart_by_the_text_as_it_stands() -> None:
-    rng = np.random.default_rng(9)
-    frame = pd.concat([rows_of(rng, name, 2) for name in ("1", "01", " 1", "1.0", "a", "A")])
-    assert counts(frame)[()] == 6.0
-
-
 def test_a_collation_makes_no_two_persons_one(tmp_path: Path) -> None:
     """Where "A1" and "a1" are grouped together, one person changes which rows of another count."""
     rows = [("A1", 0, 0, 0), ("A1", 1, 1, 1), ("a1", 2, 0, 2), ("a1", 2, 1, 3)]

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "benchmarks" / "attacks"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.py") if not path.stem.startswith("_"))
 # Those that take more than some seconds run with the slow tests.
-SLOW: set[str] = set()
+SLOW = {"persons", "shared_keys"}
 
 
 @pytest.mark.parametrize(

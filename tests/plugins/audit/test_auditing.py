@@ -16,7 +16,6 @@ from marginalsyn import Charge, Neighbours, Schema
 from marginalsyn.contract import Measurement
 from marginalsyn.errors import UsageError
 from marginalsyn.generators.independent import IndependentConfig
-from marginalsyn.plugins.audit import statistics
 from marginalsyn.plugins.audit.auditing import Finding, audit, summarise
 from marginalsyn.plugins.audit.canaries import CANARIES, cases_of, generator_cases, weight_cases
 from marginalsyn.plugins.audit.forms import Form, forms_of, least_sampled_eps
@@ -400,13 +399,6 @@ def test_batches_add_up() -> None:
     whole.add(Batch(failed=1, reason="died", mechanisms={"gaussian"}))
     assert (whole.runs, whole.failed, whole.reason, whole.seconds) == (1, 1, "died", 0.5)
     assert whole.mechanisms == {"gaussian"}
-
-
-@pytest.mark.parametrize("module", [statistics])
-def test_examples(module: ModuleType) -> None:
-    import doctest
-
-    assert doctest.testmod(module, optionflags=doctest.ELLIPSIS).failed == 0
 
 
 def test_frames_have_the_codes_of_the_codec() -> None:
