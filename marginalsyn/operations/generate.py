@@ -192,7 +192,7 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
                 run=f"generate {config.name}",
             )
             progress.report("write", text=str(self.out))
-            release = self._write(synthesis, source, statement)
+            release = self._write(synthesis, source.schema, statement)
             keeper.finish()
         self._remember(source, release, session, synthesis)
         result = self._made(release, synthesis, source, ledger)
@@ -203,9 +203,7 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
             ]
         return result
 
-    def _write(
-        self, made: Synthesis, source: PrivateInput | LinkedInput, statement: Statement
-    ) -> Release | LinkedRelease:
+    def _write(self, made: Synthesis, schema: Any, statement: Statement) -> Release | LinkedRelease:
         """The release, written."""
         from marginalsyn.contract import LinkedSynthesis
         from marginalsyn.release.folder import Release
@@ -214,16 +212,9 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
         if isinstance(made, LinkedSynthesis):
             from marginalsyn.release.linked import LinkedRelease
 
-            return LinkedRelease.write(
-                made.frames,
-                made.measurements,
-                made.model,
-                source.schema,
-                statement,
-                self.out,
-                **how,
-            )
-        return Release.write(made, source.schema, statement, self.out, **how)
+            parts = (made.frames, made.measurements, made.model)
+            return LinkedRelease.write(*parts, schema, statement, self.out, **how)
+        return Release.write(made, schema, statement, self.out, **how)
 
     def _asked(
         self, session: Session
@@ -292,12 +283,13 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
 
         statement, total = release.statement, ledger.total()
         sizes: dict[str, Any]
+        schema: Any = release.schema
         if isinstance(synthesis, LinkedSynthesis):
             counts = {name: len(frame) for name, frame in synthesis.frames.items()}
             sizes = {"tables": counts}
             made = ", ".join(f"{count:,} rows of {name}" for name, count in counts.items())
         else:
-            sizes = {"rows": len(synthesis.frame), "columns": len(release.schema.names)}
+            sizes = {"rows": len(synthesis.frame), "columns": len(schema.names)}
             made = f"{sizes['rows']:,} synthetic rows, {sizes['columns']} columns"
         facts = {
             "release": str(release.path),
