@@ -151,6 +151,8 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
             facts["shares"] = {view: rho / budget.rho for view, rho in plan.split.items()}
         else:
             size = ("Columns", len(schema.names))
+        whole = sum(plan.split.values()) or 1.0
+        split = [f"{share / whole:.0%} {purpose}" for purpose, share in plan.split.items()]
         model = f"{plan.model_mb:.3g} MB" if plan.model_mb is not None else "not predicted"
         pairs = [
             ("Source", source.title),
@@ -159,7 +161,7 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
             ("Protects", unit),
             ("Budget", f"eps {budget.eps:g}, delta {budget.delta:g}, {budget.neighbours}"),
             ("", f"rho {budget.rho:.6g} (zCDP)"),
-            *_split(plan.split),
+            *_listed("Split", split),
             ("Workload", _workload(plan.workload)),
             ("Model", model),
             *(pair for name, value in plan.facts.items() for pair in _fact(name, value)),
@@ -283,13 +285,12 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
 
         statement, total = release.statement, ledger.total()
         sizes: dict[str, Any]
-        schema: Any = release.schema
         if isinstance(synthesis, LinkedSynthesis):
             counts = {name: len(frame) for name, frame in synthesis.frames.items()}
             sizes = {"tables": counts}
             made = ", ".join(f"{count:,} rows of {name}" for name, count in counts.items())
         else:
-            sizes = {"rows": len(synthesis.frame), "columns": len(schema.names)}
+            sizes = {"rows": len(synthesis.frame), "columns": len(synthesis.frame.columns)}
             made = f"{sizes['rows']:,} synthetic rows, {sizes['columns']} columns"
         facts = {
             "release": str(release.path),
@@ -346,12 +347,6 @@ def _keep_diagnostics(synthesis: Synthesis, name: str) -> None:
     write_text(folder / f"{name}.diagnostics.json", text)
 
 
-def _split(split: Mapping[str, float]) -> list[tuple[str, object]]:
-    """The shares of rho, one line per purpose or view."""
-    whole = sum(split.values()) or 1.0
-    return _listed("Split", [f"{share / whole:.0%} {name}" for name, share in split.items()])
-
-
 def _fact(name: str, value: object) -> list[tuple[str, object]]:
     """A fact; one line for each view where views differ in it."""
     if not isinstance(value, Mapping):
@@ -360,6 +355,7 @@ def _fact(name: str, value: object) -> list[tuple[str, object]]:
 
 
 def _listed(title: str, lines: Sequence[str]) -> list[tuple[str, object]]:
+    """Lines under one title."""
     return [("" if number else title, line) for number, line in enumerate(lines)]
 
 

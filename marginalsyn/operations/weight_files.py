@@ -56,9 +56,7 @@ def read_target(
     return Target(frame=frame, schema=known, rows=float(max(len(frame), 1))), findings
 
 
-def read_public(
-    table: Table | None, schema: Schema, origin: Input | None
-) -> pd.DataFrame | None:
+def read_public(table: Table | None, schema: Schema, origin: Input | None) -> pd.DataFrame | None:
     """Rows that are no secret; never those of the private source."""
     if table is None:
         return None
