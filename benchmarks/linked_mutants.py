@@ -83,6 +83,14 @@ LINKED = (
         (RUNS, "-k", "same_questions"),
     ),
     Mutant(
+        "persons-asked-on-other-tables",
+        "weights of linked tables go on although a table has changed",
+        "marginalsyn/access/person_rows.py",
+        "return trace_of(self._owner._sources)",
+        "return None",
+        (RUNS, "-k", "persons_are_asked"),
+    ),
+    Mutant(
         "resumed-with-more-to-spend",
         "a run goes on with a larger budget than was charged, and its new answers are free",
         "marginalsyn/records/runs.py",
