@@ -383,6 +383,7 @@ class LinkedSynthesis(Synthesis):
 
     frames: Mapping[str, pd.DataFrame]
     measurements: Mapping[str, Sequence[Measurement]]  # type: ignore[assignment]
+    model: Model
 
 
 @dataclass(frozen=True, kw_only=True)

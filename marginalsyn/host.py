@@ -213,12 +213,11 @@ def generate(
     # Charges for the schema come first, whether the run bought them or an earlier one.
     schema = synthesis.schema or schema
     own = len(schema.charges) - len(table.schema.charges)
+    warnings = [*synthesis.warnings]
     if isinstance(schema, Schema):
         # What is drawn here, too, is drawn again in a run that goes on.
         synthesis = _as_rows(synthesis, config, schema, visit.noise)
-        synthesis = replace(
-            synthesis, warnings=(*synthesis.warnings, *wasted(synthesis.frame, schema))
-        )
+        warnings += wasted(synthesis.frame, schema)
     seconds = time.monotonic() - started
     statement = state(
         generator=config.name,
@@ -226,8 +225,6 @@ def generate(
         neighbours=budget.neighbours,
         target_delta=budget.delta,
         seeded=not noise.private,
-        # A seeded run is reproducible to the byte, on any day.
-        created=((keeper and keeper.day) or today()) if noise.private else None,
         bought=schema.charges,
         charges=visit.charges[own:],
         total=total,
@@ -238,8 +235,10 @@ def generate(
         split=table.public_split,
         persons=schema.unit,
         schema_drafted=schema.drafted_from_data,
-        warnings=synthesis.warnings,
+        warnings=warnings,
         notes={**synthesis.notes, **stated_references(references)},
+        # A seeded run is reproducible to the byte, on any day.
+        created=((keeper and keeper.day) or today()) if noise.private else None,
     )
     diagnostics = {**synthesis.diagnostics, "seconds": seconds}
     return replace(synthesis, diagnostics=diagnostics), statement

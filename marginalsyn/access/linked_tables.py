@@ -73,7 +73,7 @@ class PrivateForest(PrivateTable):
             [*sources.values()],
         )
         self._views = {view.name: ViewRows(self, view) for view in self.views}
-        self._rows = self._views[tree.root.name]
+        self._rows = self._plain = self._views[tree.root.name]
         self._format_checked = False
 
     @classmethod
@@ -180,16 +180,8 @@ class PrivateForest(PrivateTable):
 
     def unprotected(self, reason: str) -> UnprotectedForest:  # type: ignore[override]
         """Return a view without any protection, for the curator alone."""
-        if not reason.strip():
-            raise UsageError("reason ('') must not be empty: say why unprotected rows are needed")
-        self.check_layout()
-        self._check_format()
+        super().unprotected(reason)
         return UnprotectedForest(self, reason)
-
-    def close(self) -> None:
-        """Release the rows that are in memory; the next visit reads them again."""
-        for rows in self._views.values():
-            rows.close()
 
     @cached_property
     def connection(self) -> Connection:

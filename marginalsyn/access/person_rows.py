@@ -17,7 +17,7 @@ from marginalsyn.people.persons_table import person_columns, persons_schema
 from marginalsyn.people.views import count_name
 from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.sources.linked_views import KEY, LINK, Forest
-from marginalsyn.sources.source import Source
+from marginalsyn.sources.source import Source, trace_of
 from marginalsyn.table.engine import Connection, engine_errors
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class _Persons(Source):
 
     @property
     def trace(self) -> str | None:
-        return self._owner.trace
+        return trace_of(self._owner._sources)
 
     def check_format(self) -> None:
         self._owner._check_format()

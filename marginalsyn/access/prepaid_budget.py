@@ -89,6 +89,10 @@ class PrepaidBudget:
         self._parts.append(part)
         return part
 
+    def _paid(self, pot: str) -> list[float]:
+        """What was paid from a pot, by the parts of this purse as well."""
+        return [*self._spent[pot], *(paid for part in self._parts for paid in part._paid(pot))]
+
     def _taken(self, pot: str) -> list[float]:
         """What was paid from a pot, and what parts have taken out of it."""
         return [*self._spent[pot], *(part._prepaid[pot] for part in self._parts)]
@@ -196,11 +200,7 @@ class PrepaidBudget:
     def spent(self) -> list[Charge]:
         """The payments so far, as charges; what was spent as a whole counts in full."""
         # Rounded up: a sum in floating point may lack its last bit.
-        paid = {pot: [*own] for pot, own in self._spent.items()}
-        for part in self._parts:
-            for pot, own in part._spent.items():
-                paid[pot] += own
-        sums = {pot: math.fsum(own) * (1 + 1e-15) for pot, own in paid.items()}
+        sums = {pot: math.fsum(self._paid(pot)) * (1 + 1e-15) for pot in self._spent}
         costs: list[GDP | ZCDP | Pure | Approximate] = [
             GDP(mu=mu_of_amount(sums["mu"]), rho=sums["within"]),
             ZCDP(rho=sums["rho"]),

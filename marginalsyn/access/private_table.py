@@ -7,8 +7,6 @@ and :meth:`PrivateTable.unprotected`, which is for the curator alone.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,7 +24,7 @@ from marginalsyn.records.ledger import Ledger
 from marginalsyn.records.resume import RunRecorder, say_spent
 from marginalsyn.sources.holdout import is_random, split_of
 from marginalsyn.sources.persons import ADDED
-from marginalsyn.sources.source import Source, open_source
+from marginalsyn.sources.source import Source, open_source, trace_of
 from marginalsyn.table.codec import Codec
 from marginalsyn.validation import like, shorten
 
@@ -133,14 +131,6 @@ class PrivateTable:
         return self._holdout.share
 
     @property
-    def trace(self) -> str | None:
-        """What shows the curator that the rows have changed; None where nothing does."""
-        traces = [source.trace for source in self._sources]
-        if len(traces) == 1 or None in traces:
-            return traces[0] if len(traces) == 1 else None
-        return hashlib.sha256(json.dumps(traces).encode()).hexdigest()
-
-    @property
     def split(self) -> str:
         """Which rows no visit sees, as ledgers name it."""
         unit, known = self.schema.unit, set(self._source.columns) - set(self._source.nested)
@@ -223,7 +213,8 @@ class PrivateTable:
         if keeper is None:
             self.ledger.charge(purse.charges, seeded=not noise.private, **about)
             return Visit(self._rows, purse, noise, self._views)
-        journal = keeper.start(self.ledger, purse.charges, noise=noise, trace=self.trace, **about)
+        about["trace"] = trace_of(self._sources)
+        journal = keeper.start(self.ledger, purse.charges, noise=noise, **about)
         if journal is not None:
             noise = ReplayedNoise(noise, journal, purse)
         if keeper.resume:
@@ -294,8 +285,8 @@ class PrivateTable:
 
     def close(self) -> None:
         """Release the rows that are in memory; the next visit reads them again."""
-        self._rows.close()
-        self._plain.close()
+        for rows in (self._rows, self._plain, *self._views.values()):
+            rows.close()
 
     def _check_format(self) -> None:
         """Refuse a file that is none, unless it was read before."""

@@ -18,7 +18,7 @@ from marginalsyn.contract import MAX_ROWS, Model, check_rows
 from marginalsyn.errors import PluginError, ReleaseError, UsageError
 from marginalsyn.linked.view_model import ViewModel, amounts_in, codes_of
 from marginalsyn.people.tree import LinkedSchema
-from marginalsyn.people.views import View, count_name, own_columns, views_of
+from marginalsyn.people.views import View, count_name, own_columns, renamed, views_of
 from marginalsyn.release.linked import LinkedRelease, tree_problems
 from marginalsyn.table import decoding
 from marginalsyn.table.codec import Codec
@@ -343,10 +343,7 @@ def root_conditions(
     prefix = f"{tree.root.name}."
     names = {name.removeprefix(prefix): name for name in view.names}
     plain = type(view)(
-        columns=[
-            {**column.model_dump(mode="json"), "name": column.name.removeprefix(prefix)}
-            for column in view.columns
-        ],
+        columns=[renamed(column, column.name.removeprefix(prefix)) for column in view.columns],
         missing_tokens=view.missing_tokens,
     )
     return {names[name]: found for name, found in read_conditions(where, plain).items()}

@@ -146,13 +146,14 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
             "facts": dict(plan.facts),
             "warnings": list(plan.warnings),
         }
+        whole = sum(plan.split.values()) or 1.0
         size: tuple[str, object]
         if isinstance(schema, LinkedSchema):
             size = ("Tables", ", ".join(table.name for table in schema.tables))
-            whole = sum(plan.split.values())
             facts["shares"] = {view: part / whole for view, part in plan.split.items()}
         else:
             size = ("Columns", len(schema.names))
+        split = [f"{share / whole:.0%} {purpose}" for purpose, share in plan.split.items()]
         model = f"{plan.model_mb:.3g} MB" if plan.model_mb is not None else "not predicted"
         pairs = [
             ("Source", source.title),
@@ -161,7 +162,7 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
             ("Protects", unit),
             ("Budget", f"eps {budget.eps:g}, delta {budget.delta:g}, {budget.neighbours}"),
             ("", f"mu {budget.mu:.6g} (GDP); rho {budget.rho:.6g} (zCDP) where noise has no mu"),
-            *_split(plan.split),
+            *_listed("Split", split),
             ("Workload", _workload(plan.workload)),
             ("Model", model),
             *(pair for name, value in plan.facts.items() for pair in _fact(name, value)),
@@ -194,7 +195,7 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
                 run=f"generate {config.name}",
             )
             progress.report("write", text=str(self.out))
-            release = self._write(synthesis, source, statement)
+            release = self._write(synthesis, source.schema, statement)
             keeper.finish()
         self._remember(source, release, session, synthesis)
         result = self._made(release, synthesis, source, ledger)
@@ -205,9 +206,7 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
             ]
         return result
 
-    def _write(
-        self, made: Synthesis, source: PrivateInput | LinkedInput, statement: Statement
-    ) -> Release | LinkedRelease:
+    def _write(self, made: Synthesis, schema: Any, statement: Statement) -> Release | LinkedRelease:
         """The release, written."""
         from marginalsyn.contract import LinkedSynthesis
         from marginalsyn.release.folder import Release
@@ -216,16 +215,9 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
         if isinstance(made, LinkedSynthesis):
             from marginalsyn.release.linked import LinkedRelease
 
-            return LinkedRelease.write(
-                made.frames,
-                made.measurements,
-                made.model,
-                source.schema,
-                statement,
-                self.out,
-                **how,
-            )
-        return Release.write(made, source.schema, statement, self.out, **how)
+            parts = (made.frames, made.measurements, made.model)
+            return LinkedRelease.write(*parts, schema, statement, self.out, **how)
+        return Release.write(made, schema, statement, self.out, **how)
 
     def _asked(
         self, session: Session
@@ -299,7 +291,7 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
             sizes = {"tables": counts}
             made = ", ".join(f"{count:,} rows of {name}" for name, count in counts.items())
         else:
-            sizes = {"rows": len(synthesis.frame), "columns": len(release.schema.names)}
+            sizes = {"rows": len(synthesis.frame), "columns": len(synthesis.frame.columns)}
             made = f"{sizes['rows']:,} synthetic rows, {sizes['columns']} columns"
         facts = {
             "release": str(release.path),
@@ -356,12 +348,6 @@ def _keep_diagnostics(synthesis: Synthesis, name: str) -> None:
     write_text(folder / f"{name}.diagnostics.json", text)
 
 
-def _split(split: Mapping[str, float]) -> list[tuple[str, object]]:
-    """The shares of rho, one line per purpose or view."""
-    whole = sum(split.values()) or 1.0
-    return _listed("Split", [f"{share / whole:.0%} {name}" for name, share in split.items()])
-
-
 def _fact(name: str, value: object) -> list[tuple[str, object]]:
     """A fact; one line for each view where views differ in it."""
     if not isinstance(value, Mapping):
@@ -370,6 +356,7 @@ def _fact(name: str, value: object) -> list[tuple[str, object]]:
 
 
 def _listed(title: str, lines: Sequence[str]) -> list[tuple[str, object]]:
+    """Lines under one title."""
     return [("" if number else title, line) for number, line in enumerate(lines)]
 
 

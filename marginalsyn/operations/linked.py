@@ -33,11 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class LinkedInput(Input):
-    """Linked private tables that are named but not opened.
-
-    Attributes:
-        schema: their public schema.
-    """
+    """Linked private tables that are named but not opened."""
 
     schema: LinkedSchema
 

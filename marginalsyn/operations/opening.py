@@ -13,7 +13,7 @@ import pandas as pd
 
 from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.errors import UsageError, explained
-from marginalsyn.operations.origins import PrivateInput, find_origin, rows_of
+from marginalsyn.operations.origins import Input, PrivateInput, find_origin, rows_of
 from marginalsyn.records.ledger import Ledger
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class FoundTable:
     name: str
     ledger: Ledger
     open: Callable[[Neighbours], PrivateTable]
-    origin: PrivateInput | None = None
+    origin: Input | None = None
 
     def ledger_lines(self, statement: Statement | None = None) -> list[str]:
         """What the source has spent so far; see :func:`describe_total`."""

@@ -69,12 +69,14 @@ class Input:
 
     Attributes:
         key: its name in the workspace.
+        schema: its public schema.
         kept: which of its rows, or persons, are kept for an evaluation.
         named: the options that named it.
         workspace: where it is remembered.
     """
 
     key: str
+    schema: Any
     kept: Kept
     named: Named
     workspace: Workspace
@@ -105,11 +107,7 @@ class Input:
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateInput(Input):
-    """A private table that is named but not opened.
-
-    Attributes:
-        schema: its public schema.
-    """
+    """A private table that is named but not opened."""
 
     schema: Schema
 
@@ -216,7 +214,10 @@ def find_private(source: Named) -> PrivateInput:
 
 
 def find_origin(
-    schema: Any, rows: str, source: Named = UNNAMED, kind: type[Found] = PrivateInput
+    schema: Any,
+    rows: str,
+    source: Named = UNNAMED,
+    kind: type[Found] = PrivateInput,  # type: ignore[assignment]
 ) -> Found | None:
     """The source named, else the one that rows of this hash were made from; None if unknown.
 

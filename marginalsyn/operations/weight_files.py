@@ -33,7 +33,7 @@ from marginalsyn.weights.columns import weights_csv
 if TYPE_CHECKING:
     import pandas as pd
 
-    from marginalsyn.operations.origins import PrivateInput
+    from marginalsyn.operations.origins import Input
     from marginalsyn.operations.other_rows import Findings
     from marginalsyn.operations.tables import Table
     from marginalsyn.privacy.charges import Neighbours
@@ -56,9 +56,7 @@ def read_target(
     return Target(frame=frame, schema=known, rows=float(max(len(frame), 1))), findings
 
 
-def read_public(
-    table: Table | None, schema: Schema, origin: PrivateInput | None
-) -> pd.DataFrame | None:
+def read_public(table: Table | None, schema: Schema, origin: Input | None) -> pd.DataFrame | None:
     """Rows that are no secret; never those of the private source."""
     if table is None:
         return None

@@ -57,6 +57,21 @@ class ReleaseFolder:
         """A JSON index and its arrays, which were written as ``stem.json`` and ``stem.npz``."""
         return self._json(f"{stem}.json"), load_arrays(self._file(f"{stem}.npz"))
 
+    def file_of(self, table: str) -> str:
+        """The name of the file that holds a table's rows."""
+        names = [f"{table}.{kind}" for kind in FRAMES]
+        for name in names:
+            if name in self.statement.files:
+                return name
+        raise ReleaseError(f"release ({self.path}) must hold one of {', '.join(names)}")
+
+    def weights(self) -> pd.DataFrame | None:
+        """One column of weights per estimator, aligned with the rows; None when there is none."""
+        found = self._weight_columns()
+        if found is None:
+            return None
+        return found[[name for name in found if not str(name).endswith(LOG)]]
+
     def _file(self, name: str, *, limit: int | None = None) -> Path:
         """The path of a recorded file, once its bytes agree with the record."""
         return self._files.path(name, limit=limit)
@@ -146,21 +161,11 @@ class Release(ReleaseFolder):
     @property
     def frame_file(self) -> str:
         """The name of the file that holds the synthetic rows."""
-        for name in FRAMES.values():
-            if name in self.statement.files:
-                return name
-        raise ReleaseError(f"release ({self.path}) must hold one of {', '.join(FRAMES.values())}")
+        return self.file_of("synthetic")
 
     def frame(self) -> pd.DataFrame:
         """The synthetic rows, typed by the schema."""
         return self._rows_of(self.frame_file, self.schema)
-
-    def weights(self) -> pd.DataFrame | None:
-        """One column of weights per estimator, aligned with the rows; None when there is none."""
-        found = self._weight_columns()
-        if found is None:
-            return None
-        return found[[name for name in found if not str(name).endswith(LOG)]]
 
     def log_weights(self) -> pd.DataFrame | None:
         """The estimators' raw log-weights, before any post-processing, by the same names."""

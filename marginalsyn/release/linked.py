@@ -49,13 +49,6 @@ class LinkedRelease(single.ReleaseFolder):
         tree = LinkedSchema.from_json(single.Files(folder, statement.files).text(single.SCHEMA))
         return cls(folder, statement, tree)
 
-    def file_of(self, table: str) -> str:
-        """The name of a table's file."""
-        for kind in single.FRAMES:
-            if f"{table}.{kind}" in self.statement.files:
-                return f"{table}.{kind}"
-        raise ReleaseError(f"release ({self.path}) must hold a file of table {table}")
-
     @property
     def frame_file(self) -> str:
         """The name of the file that holds the persons."""
@@ -73,7 +66,7 @@ class LinkedRelease(single.ReleaseFolder):
 
         All rows of a person have the person's weight: see :meth:`weights_of`.
         """
-        found = self._weight_columns()
+        found = super().weights()
         if found is None:
             return None
         root = self.tree.root
@@ -83,8 +76,7 @@ class LinkedRelease(single.ReleaseFolder):
                 f"{single.WEIGHTS} ({len(found)} rows) must have a row for each of {len(keys)} "
                 "persons"
             )
-        kept = found[[name for name in found if not str(name).endswith(single.LOG)]]
-        return kept.set_axis(pd.Index(keys, name=root.key))
+        return found.set_axis(pd.Index(keys, name=root.key))
 
     def weights_of(self, table: str) -> pd.DataFrame | None:
         """The weights of a table's rows: each has the weight of its person."""

@@ -536,6 +536,14 @@ def check_names(names: Iterable[str], where: str) -> None:
         raise DataError(f"data ({where}) must have at least one column")
 
 
+def trace_of(sources: Iterable[Source]) -> str | None:
+    """What shows that one of some sources has changed; None where one of them shows nothing."""
+    traces = [source.trace for source in sources]
+    if len(traces) == 1 or None in traces:
+        return traces[0] if len(traces) == 1 else None
+    return hashlib.sha256(json.dumps(traces).encode()).hexdigest()
+
+
 def trace_of_files(paths: Iterable[Path]) -> str:
     """A hash of the files' names, sizes and times."""
     parts = []

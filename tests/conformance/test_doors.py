@@ -342,6 +342,7 @@ READERS: dict[tuple[str, ...], set[str]] = {
     # The curator's view: weights for research, and evaluations, both stamped not private.
     ("unprotected",): {
         "marginalsyn/host.py",
+        "marginalsyn/access/linked_tables.py",  # the same for several tables
         "marginalsyn/operations/comparison.py",
         "marginalsyn/operations/schema.py",  # a check of keys
         "marginalsyn/operations/sides.py",  # of real rows that were named for an evaluation

@@ -121,6 +121,12 @@ def test_the_commands(run: Callable[..., Result], folder: Path) -> None:
     assert "visits next" in planned
     for word in ("Workload", "Model", "Noise deviation of one-way marginals"):
         assert word in planned
+    planned = json.loads(run("generate", *source, "--eps", 2, "--dry-run", "--json").output)
+    assert planned["shares"]["visits next"] == pytest.approx(1 / 6)
+    assert sum(planned["split"].values()) == pytest.approx(planned["rho"])
+    assert (
+        planned["facts"]["noise deviation of one-way marginals"].keys() == planned["split"].keys()
+    )
     run("generate", *source, "--eps", 2, "--holdout", 0.2, "--out", "made", "--seed", 1)
     assert "verified" in run("verify", "made").output
     assert "of patients, at most 6 rows each" in run("show", "made").output

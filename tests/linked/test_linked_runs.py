@@ -184,6 +184,26 @@ def test_first_counts_stop_a_run_and_the_rest_is_not_spent(
     assert LinkedRelease.read(folder / "release").statement.eps == pytest.approx(30)
 
 
+def test_what_persons_are_asked_goes_on_with_the_same_tables_and_hold_out(tmp_path: Path) -> None:
+    charge = [Charge(mechanism="test", cost=ZCDP(rho=0.1))]
+
+    def ask(resume: bool, salt: str = "a", table: str = "") -> None:
+        data = without_a_row(table) if table else clinic(80)
+        forest = PrivateForest.open(
+            data, TREE, ledger=Ledger(tmp_path / "ledger"), holdout=0.5, holdout_salt=salt
+        )
+        with RunRecorder(tmp_path, command="weight", resume=resume) as keeper:
+            table_of = forest.persons_table()
+            table_of.charge(charge, noise=make_noise(), persons=True, keeper=keeper)
+
+    ask(False)
+    with pytest.raises(DataError, match="must be as it was"):
+        ask(True, table="drugs")
+    with pytest.raises(UsageError, match="holdout"):
+        ask(True, salt="b")
+    ask(True)
+
+
 def test_what_a_schema_cost_for_rows_does_not_add_up_with_persons() -> None:
     bought = Charge(mechanism="quantiles", purpose="bounds of day", cost=ZCDP(rho=0.1))
     root, visits, drugs = TREE.tables
