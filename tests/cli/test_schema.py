@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import clinic_tables
 import numpy as np
 import pytest
 from click.testing import Result
@@ -21,7 +22,6 @@ from marginalsyn.privacy.noise import make_noise
 from marginalsyn.purchases.bounds import Bins, Bounds
 from marginalsyn.purchases.purchase import buy
 from marginalsyn.table.schema import Schema
-from tests.support import clinic_tables
 
 Run = Callable[..., Result]
 
