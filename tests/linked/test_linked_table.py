@@ -28,6 +28,7 @@ from marginalsyn import (
 from marginalsyn.access.person_rows import PersonsTable
 from marginalsyn.errors import UsageError
 from marginalsyn.people.tree import LinkedTable
+from marginalsyn.people.views import views_of
 from marginalsyn.release.linked_table import (
     TableRelease,
     column_names,
@@ -137,3 +138,11 @@ def test_a_certificate_of_persons_is_charged_and_checked(
     facts["certificates"][0]["label_error"] = 0.0
     (folder / "release" / "certificate.json").write_text(json.dumps(facts))
     assert verify("release")
+
+
+def test_a_root_without_columns_leaves_others_their_missing_values() -> None:
+    column = {"kind": "date", "name": "day", "lower": "2020-01-01", "upper": "2020-12-31"}
+    unit = {"column": "id", "max_rows": 4, "order": "day"}
+    tree = LinkedSchema.of_sequence(Schema(columns=({**column, "nullable": True},), unit=unit))
+    for view in views_of(tree):
+        assert "" in view.schema.missing_tokens or view.kind == "root"
