@@ -1,15 +1,18 @@
 """Intervals for the persons of linked tables: how often they hold the truth.
 
-Persons are drawn from a population, with rows in two tables below theirs; a release of all three is
-made by `auto`, and questions about the persons are answered from it. The truth of the target
-``table`` is that of the persons drawn, the truth of ``population`` that of a million persons.
+Persons are drawn from a population, with rows in a table below theirs. Two releases answer the same
+questions about the persons: that of both tables, and one of the persons alone, as a single table
+with the number of rows, made with the budget that the first spends on persons. The truth of the
+target ``table`` is that of the persons drawn, the truth of ``population`` that of a million
+persons.
 
-    python benchmarks/linked_coverage.py --eps 1 4 --releases 200
+    python benchmarks/linked_coverage.py --eps 2 --releases 150
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import tempfile
 from collections import defaultdict
 from pathlib import Path
@@ -22,12 +25,16 @@ from marginalsyn import (
     LinkedRelease,
     LinkedSchema,
     PrivateForest,
+    PrivateTable,
+    Release,
     estimate,
+    generate,
     generate_linked,
     make_config,
     make_noise,
 )
 from marginalsyn.people.tree import LinkedTable
+from marginalsyn.release.linked_table import TableRelease
 from marginalsyn.table.schema import Schema
 
 TREE = LinkedSchema(
@@ -36,13 +43,9 @@ TREE = LinkedSchema(
         LinkedTable(
             "visits",
             Schema.from_domain({"ward": 3}),
-            key="vid",
             parent="owners",
             link="id",
             max_children=5,
-        ),
-        LinkedTable(
-            "drugs", Schema.from_domain({"dose": 3}), parent="visits", link="vid", max_children=2
         ),
     )
 )
@@ -61,18 +64,21 @@ def drawn(persons: int, rng: np.random.Generator) -> dict[str, pd.DataFrame]:
     number = rng.binomial(7, np.where(sex == 1, 0.5, 0.25), persons)
     owners = pd.DataFrame({"id": np.arange(persons), "sex": sex, "zone": zone})
     visits = pd.DataFrame({"id": np.repeat(owners["id"], number).to_numpy()})
-    visits.insert(0, "vid", np.arange(len(visits)))
     visits["ward"] = rng.integers(0, 3, len(visits))
-    drugs = pd.DataFrame({"vid": np.repeat(visits["vid"], rng.integers(0, 3, len(visits)))})
-    drugs["dose"] = rng.integers(0, 3, len(drugs))
-    return {"owners": owners, "visits": visits, "drugs": drugs}
+    return {"owners": owners, "visits": visits}
+
+
+def alone(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
+    """The persons as one table, with the number of rows that each has."""
+    owners = tables["owners"]
+    number = owners["id"].map(tables["visits"]["id"].value_counts()).fillna(0).clip(upper=5)
+    return owners.drop(columns="id").assign(**{"number of visits": number.astype(int)})
 
 
 def truths(tables: dict[str, pd.DataFrame], persons: int) -> dict[tuple[str, str], float]:
     """The exact answers about the persons, by question and term; counts as of so many persons."""
-    owners = tables["owners"]
-    number = owners["id"].map(tables["visits"]["id"].value_counts()).fillna(0).clip(upper=5)
-    sex, zone = owners["sex"], owners["zone"]
+    persons_table = alone(tables)
+    sex, zone, number = (persons_table[name] for name in ("sex", "zone", "number of visits"))
     found = {
         ("mean sex", "sex"): sex.mean(),
         ("mean number of visits", "number of visits"): number.mean(),
@@ -94,36 +100,50 @@ def main() -> None:
     parser.add_argument("--releases", type=int, default=200)
     args = parser.parse_args()
     many = truths(drawn(1_000_000, np.random.default_rng(1)), args.persons)
-    print("| eps | target | question | coverage of 95% intervals | mean width |")
-    print("|---|---|---|---|---|")
+    print("| eps | target | question | linked | width | single | width |")
+    print("|---|---|---|---|---|---|---|")
     for eps in args.eps:
-        hits: dict[tuple[str, str], list[bool]] = defaultdict(list)
-        widths: dict[tuple[str, str], list[float]] = defaultdict(list)
+        hits: dict[tuple[str, ...], list[bool]] = defaultdict(list)
+        widths: dict[tuple[str, ...], list[float]] = defaultdict(list)
         for seed in range(args.releases):
             tables = drawn(args.persons, np.random.default_rng([7, seed]))
-            forest = PrivateForest.open(tables, TREE)
-            made, statement = generate_linked(
-                forest, make_config("auto"), Budget(eps=eps), noise=make_noise(seed)
-            )
+            own = truths(tables, args.persons)
             with tempfile.TemporaryDirectory() as folder:
-                release = LinkedRelease.write(
-                    made.frames,
-                    made.measurements,
-                    made.model,
-                    TREE,
-                    statement,
-                    Path(folder) / "release",
-                )
-                own = truths(tables, args.persons)
-                for target, known in (("population", many), ("table", own)):
+                releases = made(tables, eps, seed, Path(folder))
+                for (kind, release), (target, known) in itertools.product(
+                    releases.items(), (("population", many), ("table", own))
+                ):
                     found = estimate(release, **ASKED, target=target, replicates=0)
                     for one in found.answers:
-                        truth = known[one.question, one.term]
-                        hits[target, one.question].append(one.low <= truth <= one.high)
-                        widths[target, one.question].append(one.high - one.low)
-        for (target, question), inside in hits.items():
-            width = float(np.mean(widths[target, question]))
-            print(f"| {eps:g} | {target} | {question} | {np.mean(inside):.3f} | {width:.3g} |")
+                        if one.measured:
+                            truth = known[one.question, one.term]
+                            hits[target, one.question, kind].append(one.low <= truth <= one.high)
+                            widths[target, one.question, kind].append(one.high - one.low)
+        for target, question in dict.fromkeys(key[:2] for key in hits):
+            cells = [
+                f"{np.mean(hits[key]):.3f} | {np.mean(widths[key]):.3g}"
+                for key in ((target, question, kind) for kind in ("linked", "single"))
+            ]
+            print(f"| {eps:g} | {target} | {question} | {' | '.join(cells)} |", flush=True)
+
+
+def made(
+    tables: dict[str, pd.DataFrame], eps: float, seed: int, folder: Path
+) -> dict[str, LinkedRelease | Release]:
+    """The two releases, both of the method auto."""
+    config, budget = make_config("auto"), Budget(eps=eps)
+    result, statement = generate_linked(
+        PrivateForest.open(tables, TREE), config, budget, noise=make_noise(seed)
+    )
+    linked = LinkedRelease.write(
+        result.frames, result.measurements, result.model, TREE, statement, folder / "linked"
+    )
+    schema = TableRelease.of(linked).schema.with_unit(None)
+    synthesis, statement = generate(
+        PrivateTable.open(alone(tables), schema), config, budget.part(0.5), noise=make_noise(seed)
+    )
+    single = Release.write(synthesis, schema, statement, folder / "single")
+    return {"linked": linked, "single": single}
 
 
 if __name__ == "__main__":

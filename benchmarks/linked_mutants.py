@@ -6,6 +6,9 @@ from mutants import Mutant
 
 FORESTS = "tests/sources/test_linked_views.py"
 RUNS = "tests/linked/test_linked_runs.py"
+TABLES = "tests/linked/test_linked_table.py"
+PERSONS_TABLE = "tests/linked/test_persons_table.py"
+EVALUATED = "tests/evaluation/test_linked.py"
 
 LINKED = (
     Mutant(
@@ -121,5 +124,29 @@ LINKED = (
         'return "; ".join(tree_problems(schema, made.frames))',
         'return ""',
         (RUNS, "-k", "fit_together"),
+    ),
+    Mutant(
+        "certificate-of-linked-tables-unchecked",
+        "a changed certificate of a release of linked tables passes",
+        "marginalsyn/certificates/verification.py",
+        "    if found:\n        return found\n",
+        "    if found or is_linked_release(path):\n        return found\n",
+        (TABLES, "-k", "certificate"),
+    ),
+    Mutant(
+        "person-row-for-each-child",
+        "a person of the root's own columns has a row for each row below",
+        "marginalsyn/access/person_rows.py",
+        "            counts = forest.numbers(child)\n",
+        "            counts = forest.tables[child.name].select(of=child.link).mutate(number=1)\n",
+        (PERSONS_TABLE, "-k", "one_row_more"),
+    ),
+    Mutant(
+        "fresh-sample-splits-persons",
+        "the yardstick of linked tables takes rows of a person for rows of strangers",
+        "marginalsyn/evaluation/marginals.py",
+        "        if groups is None:\n",
+        "        if groups is None or True:\n",
+        (EVALUATED, "-k", "rows_of_a_person_together"),
     ),
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -23,6 +22,7 @@ from marginalsyn.operations.drafting import (
     repeats_caution,
     verdicts,
     with_unit_asked,
+    words_of,
 )
 from marginalsyn.operations.generate import Generate
 from marginalsyn.operations.groups import named
@@ -40,6 +40,7 @@ from marginalsyn.validation import like
 
 if TYPE_CHECKING:
     from marginalsyn.drafting.draft import Draft
+    from marginalsyn.people.tree import LinkedSchema
     from marginalsyn.table.schema import Schema
 
 EPS = 1.0
@@ -50,10 +51,10 @@ HOLDOUT = 0.2
 class Start(Drafting, Operation[None]):
     """Go from a file to a private release and its evaluation in one command.
 
-    Finds the layout, shows what every column is taken for, asks what only you can know, and says
-    what the budget will buy before it is spent. Then it generates the release, evaluates it on rows
-    that were held out, and writes the schema and a script of plain commands that does the same
-    again.
+    Finds the layout, shows what every column is taken for and, in a folder of several tables, how
+    they are linked, asks what only you can know, and says what the budget will buy before it is
+    spent. Then it generates the release, evaluates it on rows that were held out, and writes the
+    schema and a script of plain commands that does the same again.
     """
 
     shell = ("quiet",)
@@ -70,11 +71,14 @@ class Start(Drafting, Operation[None]):
     marginalsyn start https://host.example/hospital.csv
     # several rows for a person: protect persons
     marginalsyn start visits.csv --unit patient_id --max-rows 20
+    # linked tables: a folder with a file for each
+    marginalsyn start clinic
     """
 
     data: str = argument(
         None,
-        "The table: a file, a glob in quotes, a database URL, or a web address.",
+        "The table: a file, a glob in quotes, a database URL, or a web address; or a folder of "
+        "linked tables.",
         required=True,
     )
     eps: float = option(
@@ -105,8 +109,8 @@ class Start(Drafting, Operation[None]):
     def run(self, session: Session = PYTHON) -> Result[None]:
         """Draft, ask, show what is to come, then run the plain commands."""
         from marginalsyn.contract import make_config
-        from marginalsyn.drafting.draft import described, draft_schema
-        from marginalsyn.operations.origins import labelled
+        from marginalsyn.operations.linked_draft import holds_several, table_of
+        from marginalsyn.people.tree import LinkedSchema
         from marginalsyn.privacy.budget import Budget
         from marginalsyn.release.folder import preflight
         from marginalsyn.table.schema import Schema
@@ -125,6 +129,8 @@ class Start(Drafting, Operation[None]):
         Budget(eps=self.eps)
         vouched = _vouched_for(self.public, self.data, [*self.kinds, *self.keep])
         data = downloads.brought(self.data, notes)
+        several = isinstance(vouched, LinkedSchema) or (vouched is None and holds_several(data))
+        data = data if several else table_of(data)
         stem = start_commands.stem(data)
         choices = Choices(
             data=data,
@@ -140,37 +146,15 @@ class Start(Drafting, Operation[None]):
             evaluation=Path(defaults.EVALUATION),
             persons=asked,
         )
+        schema: Schema | LinkedSchema
+        if several:
+            from marginalsyn.cli.start_linked import prepared
 
-        def read(known: Choices) -> Draft:
-            with notes.progress() as progress:
-                progress.report("read", text=stem)
-                if vouched is not None:
-                    public = with_unit(labelled(vouched, known.label), known.persons)
-                    return described(data, public, sep=self.sep)
-                return draft_schema(
-                    data, known.label, sep=self.sep, kinds=known.kinds, keep=known.keep
-                )
-
-        began = time.monotonic()
-        draft = read(choices)
-        seconds = time.monotonic() - began
-        if not notes.quiet:
-            _show_verdicts(draft)
-        if not self.yes:
-            choices, draft = _ask(choices, draft, read)
-            # Persons are counted in the column that was named.
-            draft = read(choices) if vouched is not None else draft
-        elif self.unit is None and draft.schema.unit is None:
-            notes.warn_all(repeats_caution(draft.repeats))
-        schema = draft.schema
-        if vouched is None:
-            schema = start_forecast.settled(schema)
-            if not self.yes:
-                schema, bought = start_forecast.sourced(schema, start_forecast.ask_whence(schema))
-                choices = replace(choices, bought=tuple(bought))
-        schema = with_unit_asked(choices.persons, schema, draft)
-        choices = replace(choices, drafted=schema.drafted_from_data, open=bool(schema.open))
-        start_forecast.describe(choices, draft, schema, seconds, notes)
+            known = vouched if isinstance(vouched, LinkedSchema) else None
+            choices, schema = prepared(choices, known, session, notes, asks=not self.yes)
+        else:
+            assert not isinstance(vouched, LinkedSchema)
+            choices, schema = self._prepared(choices, vouched, notes)
         if not self.yes and not click.confirm("Spend this budget now?", default=True, err=True):
             return Result(None, notes=["Nothing was spent."])
         if choices.public is not None and schema == vouched:
@@ -202,13 +186,54 @@ class Start(Drafting, Operation[None]):
             click.launch(str(page))
         return Result(None)
 
+    def _prepared(
+        self, choices: Choices, vouched: Schema | None, notes: screen.Notes
+    ) -> tuple[Choices, Schema]:
+        """The schema of one table, drafted and asked about, after what is to come was shown."""
+        from marginalsyn.drafting.draft import described, draft_schema
+        from marginalsyn.operations.origins import labelled
+
+        def read(known: Choices) -> Draft:
+            with notes.progress() as progress:
+                progress.report("read", text=start_commands.stem(choices.data))
+                if vouched is not None:
+                    public = with_unit(labelled(vouched, known.label), known.persons)
+                    return described(choices.data, public, sep=self.sep)
+                return draft_schema(
+                    choices.data, known.label, sep=self.sep, kinds=known.kinds, keep=known.keep
+                )
+
+        began = time.monotonic()
+        draft = read(choices)
+        seconds = time.monotonic() - began
+        if not notes.quiet:
+            _show_verdicts(draft)
+        if not self.yes:
+            choices, draft = _ask(choices, draft, read)
+            # Persons are counted in the column that was named.
+            draft = read(choices) if vouched is not None else draft
+        elif self.unit is None and draft.schema.unit is None:
+            notes.warn_all(repeats_caution(draft.repeats))
+        schema = draft.schema
+        if vouched is None:
+            schema = start_forecast.settled(schema)
+            if not self.yes:
+                schema, bought = start_forecast.sourced(
+                    schema, start_forecast.ask_whence({"": schema})
+                )
+                choices = replace(choices, bought=tuple(bought))
+        schema = with_unit_asked(choices.persons, schema, draft)
+        choices = replace(choices, drafted=schema.drafted_from_data, open=bool(schema.open))
+        start_forecast.describe(choices, draft, schema, seconds, notes)
+        return choices, schema
+
 
 def _ask(choices: Choices, draft: Draft, read: Any) -> tuple[Choices, Draft]:
     """What only the user can know: wrong kinds, the label, who a row is about."""
     columns = "Columns to change, as NAME=KIND or NAME=drop (Enter: none)"
     while choices.public is None and (typed := _prompt(columns)):
         try:
-            changed = replace(choices, kinds={**choices.kinds, **kinds_of(_words(typed))})
+            changed = replace(choices, kinds={**choices.kinds, **kinds_of(words_of(typed))})
             draft, choices = read(changed), changed
         except MarginalsynError as error:
             screen.Notes().warn(str(error))
@@ -257,8 +282,12 @@ def _ask_unit(draft: Draft) -> tuple[str, int | None]:
     return found, int(most)
 
 
-def _vouched_for(public: str | None, data: str, changed: Sequence[str]) -> Schema | None:
+def _vouched_for(
+    public: str | None, data: str, changed: Sequence[str]
+) -> Schema | LinkedSchema | None:
     """The schema that a person wrote or checked, where ``--public`` names one."""
+    from marginalsyn.people.tree import LinkedSchema
+    from marginalsyn.people.tree_file import linked_file
     from marginalsyn.table.schema import Schema
 
     if public is None:
@@ -275,7 +304,7 @@ def _vouched_for(public: str | None, data: str, changed: Sequence[str]) -> Schem
         raise UsageError(
             "--kind and --keep change a draft: write into --public's file what you want"
         )
-    schema = Schema.read(public)
+    schema = (LinkedSchema if linked_file(public) else Schema).read(public)
     if schema.drafted_from_data:
         raise UsageError(
             f"--public ({public}) must be a schema that you wrote or checked, and it says "
@@ -283,14 +312,6 @@ def _vouched_for(public: str | None, data: str, changed: Sequence[str]) -> Schem
             "then set drafted_from_data to false"
         )
     return schema
-
-
-def _words(typed: str) -> list[str]:
-    """What was typed, in words; names with spaces in quotes."""
-    try:
-        return shlex.split(typed)
-    except ValueError:
-        raise UsageError(f"{typed} must close its quotes, as in 'blood pressure=integer'") from None
 
 
 def _show_verdicts(draft: Draft) -> None:

@@ -6,8 +6,8 @@ import contextlib
 import math
 import os
 import shlex
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -42,6 +42,10 @@ class Choices:
     bought: tuple[str, ...] = ()
     tail: float = 0.03
     open: bool = False
+    # Of linked tables: what was said of links, and how many rows of a parent count, by table.
+    several: bool = False
+    links: Mapping[str, str] = field(default_factory=dict)
+    most: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def bounds_eps(self) -> float:
@@ -102,7 +106,7 @@ def commands(choices: Choices, force: bool, *, go_on: bool = False) -> list[tupl
     if choices.persons.unit == ROW:
         made += ["--unit", ROW]
     made += ["--accept-nonprivate-schema"] * choices.drafted
-    made += ["--go-on"] * go_on + ["--force"] * force
+    made += ["--go-on"] * (go_on and not choices.several) + ["--force"] * force
     judged = [str(choices.out), "--out", str(choices.evaluation), "--force"]
     if not choices.holdout:
         judged.append("--in-sample")

@@ -10,10 +10,10 @@ import rich_click as click
 from marginalsyn.cli import screen
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from marginalsyn.cli.start_commands import Choices
-    from marginalsyn.drafting.draft import Draft
+    from marginalsyn.drafting.draft import Draft, Verdict
     from marginalsyn.table.schema import Schema
 
 # From this share on a column is said to be nearly all missing.
@@ -44,6 +44,11 @@ WHENCE = {
     PUBLIC: "a code book, or what is known without these rows, has all that stands here",
     LEAK: "taken from the rows as they are; the privacy statement will say so",
 }
+
+DRAFTED = (
+    "the schema was read off the rows, which no budget pays for, and the privacy statement "
+    "will say so; --public FILE names a schema that you wrote or checked"
+)
 
 
 def settled(schema: Schema) -> Schema:
@@ -88,20 +93,32 @@ def read_off(schema: Schema) -> dict[str, dict[str, dict[str, Any]]]:
     return {group: columns for group, columns in found.items() if columns}
 
 
-def ask_whence(schema: Schema) -> dict[str, str]:
-    """Show what was read off the rows, and ask where each kind of it is to come from."""
+def ask_whence(
+    schemas: Mapping[str, Schema], possible: Mapping[str, Sequence[str]] = ANSWERS
+) -> dict[str, str]:
+    """Show what was read off the rows, and ask where each kind of it is to come from.
+
+    Args:
+        schemas: of one table, or of linked tables by name.
+        possible: the answers to each question, of which the first is proposed.
+    """
     notes, answers = screen.Notes(), {}
-    for group, columns in read_off(schema).items():
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for table, schema in schemas.items():
+        for group, columns in read_off(schema).items():
+            named = {f"{table}.{name}" if table else name: what for name, what in columns.items()}
+            found.setdefault(group, {}).update(named)
+    for group, columns in found.items():
         notes.say(f"{group}, as the rows have them:")
         for name, fields in columns.items():
             text = "; ".join(f"{field} {_written(value)}" for field, value in fields.items())
             notes.say(f"  {name}: {text}")
-        for word in ANSWERS[group]:
+        for word in possible[group]:
             notes.say(f"{word}: {WHENCE[word]}")
         answers[group] = click.prompt(
             f"Where are the {group} to come from?",
-            type=click.Choice(ANSWERS[group]),
-            default=ANSWERS[group][0],
+            type=click.Choice(possible[group]),
+            default=possible[group][0],
             err=True,
         )
     return answers
@@ -161,17 +178,7 @@ def describe(
     seen = max(1, round(whole * (1 - choices.holdout)))
     config = make_config(choices.method, {})
     forecast = foresee(schema, config, Budget(eps=choices.rest_eps), seen)
-    for verdict in draft.verdicts:
-        if verdict.missing > MOSTLY:
-            notes.warn(
-                f"{verdict.name} is {verdict.missing:.0%} missing: little is worth its budget; "
-                f"--kind {verdict.name}=drop leaves it out"
-            )
-        if verdict.fits is not None and verdict.fits < 1 - MISFIT:
-            notes.warn(
-                f"{verdict.name}: {1 - verdict.fits:.0%} of its values do not fit the kind "
-                f"{verdict.kind}; --kind {verdict.name}=KIND takes it for another"
-            )
+    warn_of_columns(draft.verdicts, notes)
     for name in forecast.useless:
         notes.warn(
             f"{name} would mostly show noise: it has {schema.column(name).size} codes for "
@@ -186,12 +193,7 @@ def describe(
         f"to expect: counts of one column off by about {forecast.sigma:.0f} of {seen:,} {many}; "
         f"shares of {worst} wrong by {forecast.errors[worst]:.1%}, the most of all columns"
     )
-    expected = whole * choices.holdout
-    if choices.holdout and expected < FEWEST_HELD_OUT:
-        notes.warn(
-            f"about {expected:.0f} of {whole:,} {many} would be held out, perhaps none: too few to "
-            "evaluate a release on; raise --holdout, or test in sample with --holdout 0"
-        )
+    warn_of_few(whole, choices.holdout, many, notes)
     if forecast.sigma > COARSE * seen:
         # What more would buy; the table's owner decides, and nothing here picks it from the rows.
         richer = [eps for eps in (2 * choices.eps, 4 * choices.eps) if eps <= MOST_EPS]
@@ -203,10 +205,7 @@ def describe(
         notes.say(f"protected: {schema.unit.text}")
     notes.say(f"time: about {_minutes(seconds, len(schema.names), choices.method)}")
     if schema.drafted_from_data:
-        notes.warn(
-            "the schema was read off the rows, which no budget pays for, and the privacy statement "
-            "will say so; --public FILE names a schema that you wrote or checked"
-        )
+        notes.warn(DRAFTED)
     if choices.bought:
         names = ", ".join(choices.bought)
         notes.say(f"bounds of {names} are bought at eps {choices.bounds_eps:g}, out of the whole")
@@ -219,6 +218,32 @@ def describe(
             )
     if choices.label is None:
         notes.say("no label: --label COLUMN adds how well models learn from the release")
+
+
+def warn_of_columns(verdicts: Sequence[Verdict], notes: screen.Notes, prefix: str = "") -> None:
+    """Point out columns that are hardly worth their budget, or taken for the wrong kind."""
+    for verdict in verdicts:
+        name = f"{prefix}{verdict.name}"
+        if verdict.missing > MOSTLY:
+            notes.warn(
+                f"{name} is {verdict.missing:.0%} missing: little is worth its budget; "
+                f"--kind {name}=drop leaves it out"
+            )
+        if verdict.fits is not None and verdict.fits < 1 - MISFIT:
+            notes.warn(
+                f"{name}: {1 - verdict.fits:.0%} of its values do not fit the kind "
+                f"{verdict.kind}; --kind {name}=KIND takes it for another"
+            )
+
+
+def warn_of_few(whole: int, holdout: float, many: str, notes: screen.Notes) -> None:
+    """Point out that too few would be held out to evaluate a release on."""
+    expected = whole * holdout
+    if holdout and expected < FEWEST_HELD_OUT:
+        notes.warn(
+            f"about {expected:.0f} of {whole:,} {many} would be held out, perhaps none: too few to "
+            "evaluate a release on; raise --holdout, or test in sample with --holdout 0"
+        )
 
 
 def rows_for_bounds(choices: Choices) -> int:

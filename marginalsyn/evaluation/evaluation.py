@@ -288,21 +288,25 @@ def evaluate(
         >>> found.real["reference_rows"]
         61
     """
+    tables: Any = synthetic
+    rows: Any = (real, train)
     tree = synthetic.tree if isinstance(synthetic, LinkedRelease) else schema
-    named = synthetic if isinstance(synthetic, Mapping) else {_name(synthetic): synthetic}
-    if not named:
-        raise UsageError("synthetic must hold at least one table")
-    if schema is None:
-        schema = next((r.schema for r in named.values() if isinstance(r, Release)), None)
-    if schema is None and tree is None:
-        raise UsageError("schema (None) must be given for rows that are no release")
-    if isinstance(tree, LinkedSchema) and workload is not None:
-        raise UsageError(
-            "workload must not be given for linked tables: each has columns of its own"
-        )
+    if isinstance(tree, LinkedSchema):
+        for name, given in (("workload", workload), ("weights", weights)):
+            if given is not None:
+                raise UsageError(f"{name} must not be given for linked tables: each has its own")
+        named: Mapping[str, Any] = {}
+    else:
+        named = tables if isinstance(tables, Mapping) else {_name(tables): tables}
+        if not named:
+            raise UsageError("synthetic must hold at least one table")
+        if tree is None:
+            tree = next((r.schema for r in named.values() if isinstance(r, Release)), None)
+        if tree is None:
+            raise UsageError("schema (None) must be given for rows that are no release")
     options = Options(
         degree=degree,
-        workload=read_workload(workload, schema),
+        workload=None if isinstance(tree, LinkedSchema) else read_workload(workload, tree),
         models=tuple(models),
         repeats=repeats,
         seed=seed,
@@ -311,28 +315,19 @@ def evaluate(
         shadow=shadow,
     )
     check_options(options)
+    same: Any = {"title": title, "progress": progress or Silent()}
     if isinstance(tree, LinkedSchema):
         from marginalsyn.evaluation.linked import evaluate_linked
 
-        return evaluate_linked(
-            synthetic,
-            real,
-            tree,
-            options,
-            train=train,
-            label=label,
-            in_sample=in_sample,
-            reports=reports,
-            title=title,
-            progress=progress or Silent(),
-        )
-    chosen = choose_reports(reports, has_label=bool(label or schema.label))
+        known: Any = {"label": label, "in_sample": in_sample, "reports": reports}
+        return evaluate_linked(tables, rows, tree, options, **known, **same)
+    chosen = choose_reports(reports, has_label=bool(label or tree.label))
     warnings: list[str] = []
     ground = make_ground(
-        schema, label, real, train, options, in_sample=in_sample, warnings=warnings
+        tree, label, rows[0], rows[1], options, in_sample=in_sample, warnings=warnings
     )
-    cases = [make_case(name, table, schema, weights, warnings) for name, table in named.items()]
-    return run_reports(cases, ground, chosen, options, title, warnings, progress or Silent())
+    cases = [make_case(name, table, tree, weights, warnings) for name, table in named.items()]
+    return run_reports(cases, ground, chosen, options, warnings=warnings, **same)
 
 
 def choose_reports(names: Sequence[str] | None, *, has_label: bool = True) -> dict[str, Report]:
@@ -409,6 +404,7 @@ def run_reports(
     ground: RealData,
     reports: Mapping[str, Report],
     options: Options,
+    *,
     title: str,
     warnings: Sequence[str],
     progress: Progress,

@@ -51,8 +51,11 @@ def figures(cases: Cases, *, linked: bool = False) -> Rows | None:
     head += [tables.measure, "total variation"] if tables else []
     head += [models.measure] if models else []
 
-    marks = (FRESH, SHUFFLED, RELINKED, GUESS) if linked else ()
-    marks = tuple(mark for mark in marks if any(mark in use.yardsticks for use in every))
+    marks = [
+        mark
+        for mark in (FRESH, SHUFFLED, RELINKED, GUESS)
+        if linked and any(mark in use.yardsticks for use in every)
+    ]
     head += marks
 
     def line(name: str, error: float | None, risk: str) -> list[str]:

@@ -29,16 +29,18 @@ TOTAL = "all tables"
 # Of a column of rows below a person, the shares of so many values are features of the person.
 MOST_SHARES = 12
 
+# The sides of a comparison, in words.
+WORDS = {"made": "synthetic", "real": "real", "train": "training"}
+
 Tables = Mapping[str, pd.DataFrame]
 
 
 def evaluate_linked(
     synthetic: LinkedRelease | Tables,
-    real: Tables,
+    rows: tuple[Tables, Tables | None],
     tree: LinkedSchema,
     options: Options,
     *,
-    train: Tables | None,
     label: str | None,
     in_sample: bool,
     reports: Sequence[str] | None,
@@ -47,9 +49,9 @@ def evaluate_linked(
 ) -> Evaluation:
     """Compare linked synthetic tables with real ones; see :func:`marginalsyn.evaluate`."""
     release = synthetic if isinstance(synthetic, LinkedRelease) else None
-    sides = {"made": release.frames() if release is not None else synthetic, "real": real}
-    sides |= {"train": train} if train is not None else {}
-    tables = {side: connected(frames, tree) for side, frames in sides.items()}
+    sides = dict(zip(("real", "train"), rows, strict=True))
+    sides["made"] = synthetic.frames() if isinstance(synthetic, LinkedRelease) else synthetic
+    tables = {side: connected(frames, tree) for side, frames in sides.items() if frames}
     codes = {side: LinkedCodes.of(frames, tree) for side, frames in tables.items()}
     known = codes.get("train", codes["real"])
     root = tree.root
@@ -89,7 +91,9 @@ def evaluate_linked(
             case = replace(case, release=part, log_weights=logs)
         if whole:
             ground, case = replace(ground, linked=known), replace(case, linked=codes["made"])
-        return run_reports([case], ground, run, options, title, own, progress)
+        return run_reports(
+            [case], ground, run, options, title=title, warnings=own, progress=progress
+        )
 
     for table in tree.tables:
         schema = table_schema(tree, table.name)
@@ -98,7 +102,9 @@ def evaluate_linked(
         if table is root:
             schema = Schema(**{**schema.model_dump(), "label": label}) if label else schema
         if empty or not schema.columns:
-            warnings += [f"{table.name} is not compared: it has no {empty[0]} rows"] * bool(empty)
+            warnings += [f"{table.name} is not compared: it has no {WORDS[empty[0]]} rows"] * bool(
+                empty
+            )
             continue
         scopes = {"table", "release"} if table is root else {"table", "persons"}
         run = {

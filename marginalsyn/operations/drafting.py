@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from marginalsyn.table.schema import Schema
 
 
+VERDICT_HEAD = ("column", "kind", "codes", "fits", "made-up value", "why")
+
+
 def kinds_of(given: Sequence[str]) -> dict[str, str]:
     """Kinds by column, out of texts such as ``NAME=KIND``."""
     found = {}
@@ -27,6 +31,14 @@ def kinds_of(given: Sequence[str]) -> dict[str, str]:
             raise UsageError(f"--kind ({text}) must be NAME=KIND, as in --kind age=integer")
         found[name] = kind
     return found
+
+
+def words_of(typed: str) -> list[str]:
+    """What was typed, in words; names with spaces in quotes."""
+    try:
+        return shlex.split(typed)
+    except ValueError:
+        raise UsageError(f"{typed} must close its quotes, as in 'blood pressure=integer'") from None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,8 +92,7 @@ def verdicts(draft: Draft) -> Columns:
         )
         for verdict in draft.verdicts
     ]
-    head = ("column", "kind", "codes", "fits", "made-up value", "why")
-    return Columns(head, rows, right=("codes", "fits"))
+    return Columns(VERDICT_HEAD, rows, right=("codes", "fits"))
 
 
 def with_unit_asked(asked: Named, schema: Schema, draft: Draft) -> Schema:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pandas as pd
 
-from marginalsyn.drafting.draft import draft_schema
-from marginalsyn.errors import DataError
+from marginalsyn.drafting.draft import Draft, draft_schema
+from marginalsyn.errors import DataError, UsageError
+from marginalsyn.operations.drafting import VERDICT_HEAD, verdicts
+from marginalsyn.operations.operation import Columns
 from marginalsyn.people.tree import LinkedSchema, LinkedTable
 from marginalsyn.sources.source import open_source
 from marginalsyn.table.moments import DateColumn, DatetimeColumn
 from marginalsyn.table.schema import Schema
 from marginalsyn.table.unit import persons_columns
+from marginalsyn.validation import like
 
 SUFFIXES = (".csv", ".tsv", ".parquet", ".csv.gz", ".tsv.gz")
 # Public numbers to begin with: how many rows of a parent there are is private, and is not read off.
@@ -23,21 +26,83 @@ MOST_CHILDREN = 20
 KNOWN = 0.9
 
 
+# What a change of links may say in place of a parent.
+ROOT, DROP = "root", "drop"
+
+
 @dataclass(frozen=True)
 class LinkedDraft:
-    """A drafted schema, and what was left out of it, in words."""
+    """A drafted schema of linked tables. Not private.
+
+    Attributes:
+        tree: the schema.
+        remarks: what was left out of it, in words.
+        drafts: by table, the draft of its own columns; None where it has none.
+    """
 
     tree: LinkedSchema
     remarks: tuple[str, ...]
+    drafts: Mapping[str, Draft | None] = field(default_factory=dict)
+
+    def verdicts(self) -> Columns:
+        """A line for every column of every table, keys among them."""
+        rows: list[tuple[object, ...]] = []
+        for table in self.tree.tables:
+            for name in dict.fromkeys(table.keys):
+                uses = [f"links to {table.parent}"] if name == table.link else []
+                uses += ["identifies its rows"] if name == table.key else []
+                rows.append((table.name, name, "key", "", "", "", f"{', '.join(uses)}; made new"))
+            draft = self.drafts.get(table.name)
+            rows += [(table.name, *row) for row in verdicts(draft).rows] if draft else []
+        return Columns(("table", *VERDICT_HEAD), rows, right=("codes", "fits"))
+
+    def links(self) -> Columns:
+        """A line for every table: what it belongs to, in what order, and how many rows count."""
+        rows = [
+            (
+                table.name,
+                table.key or "",
+                f"{table.parent}.{parent.key} by {table.link}"
+                if (parent := self._parent(table))
+                else "the root: its rows are persons",
+                table.order or "",
+                table.max_children or "",
+            )
+            for table in self.tree.tables
+        ]
+        head = ("table", "key", "belongs to", "in the order of", "at most")
+        return Columns(head, rows, right=("at most",))
+
+    def _parent(self, table: LinkedTable) -> LinkedTable | None:
+        return self.tree.table(table.parent) if table.parent is not None else None
 
 
-def draft_linked(folder: str | Path, *, sep: str | None = None) -> LinkedDraft:
+def draft_linked(
+    data: str | Path | Mapping[str, pd.DataFrame],
+    *,
+    sep: str | None = None,
+    label: str | None = None,
+    kinds: Mapping[str, str] | None = None,
+    keep: Sequence[str] = (),
+    links: Mapping[str, str] | None = None,
+    most: Mapping[str, int] | None = None,
+) -> LinkedDraft:
     """Draft the schema of the tables in a folder from their rows. **Not private.**
 
     A column whose values are all there and all different, and whose name looks like that of a key,
     is one. A column of the same name (or named after the table) that holds such values in another
     table is a link. Of several the deepest is kept, so that the tables are a tree. Its root is the
     table to which most others belong.
+
+    Args:
+        data: the folder, or its tables by name; see :func:`read_tables`.
+        sep: the separator of text files.
+        label: the column of the root that models predict.
+        kinds: what columns are to be taken for, by ``TABLE.COLUMN``.
+        keep: columns that are not to be dropped.
+        links: by table ``PARENT.COLUMN`` (it belongs to PARENT by its own COLUMN), ``root`` or
+            ``drop``; by ``TABLE.key`` the column that is its key.
+        most: by table, how many rows of one row of its parent are counted; 20 if nothing is said.
 
     Raises:
         DataError: fewer than two tables, or none that belongs to another.
@@ -47,17 +112,21 @@ def draft_linked(folder: str | Path, *, sep: str | None = None) -> LinkedDraft:
         >>> draft.tree.family.text
         "one person (column 'patient_id' of patients) with at most 20 rows of visits counted"
     """
-    frames = _frames(Path(folder), sep)
-    keys = {name: _key(name, frame) for name, frame in frames.items()}
-    links = {name: _links(name, frames, keys) for name in frames}
-    parents = {name: _deepest(found, links) for name, found in links.items()}
+    frames = data if isinstance(data, Mapping) else read_tables(data, sep)
+    said = {name: text for name, text in (links or {}).items() if not name.endswith(".key")}
+    for name in {*said} - {*frames}:
+        raise UsageError(f"table ({name}) must be one of {', '.join(frames)}{like(name, frames)}")
+    frames = {name: frame for name, frame in frames.items() if said.get(name) != DROP}
+    keys, parents, found = _linked(frames, dict(links or {}), said)
     roots = [name for name in frames if parents[name] is None and keys[name]]
     below = {root: _below(root, parents) for root in roots}
-    root = max(roots, key=lambda name: len(below[name]), default="")
-    if not root or not below[root]:
+    meant = [name for name, text in said.items() if text == ROOT]
+    root = meant[0] if meant else max(roots, key=lambda name: len(below[name]), default="")
+    if not below.get(root):
         raise DataError(
-            f"data ({folder}) must hold tables that refer to each other: a column of one must hold "
-            "the key of another, under the same name"
+            f"data ({', '.join(frames)}) must hold tables that refer to each other: a column of "
+            "one must hold the key of another, under the same name. Name a single table by its "
+            "file, or describe keys and links in a schema of linked tables"
         )
     kept = [root, *below[root]]
     remarks = [
@@ -65,12 +134,16 @@ def draft_linked(folder: str | Path, *, sep: str | None = None) -> LinkedDraft:
         for name in frames
         if name not in kept
     ]
-    tables = []
+    wanted = _by_table(dict(kinds or {}) | dict.fromkeys(keep, ""), {n: frames[n] for n in kept})
+    tables, drafts = [], {}
     for name in kept:
-        link = parents[name]
-        others = {column for column, _ in links[name]} - {link[0] if link else ""}
-        dropped = [keys[name] if _used(name, parents) else None, link[0] if link else None]
-        schema, about = _schema(frames[name], [c for c in dropped if c], others)
+        link, used = parents[name], any(parents[t] and parents[t][1] == name for t in kept)  # type: ignore[index]
+        others = {column for column, _ in found[name]} - {link[0] if link else ""}
+        dropped = {c for c in (keys[name] if used else None, link[0] if link else None) if c}
+        others -= dropped | {*wanted[name]}
+        schema, drafts[name], about = _schema(
+            frames[name], dropped, others, wanted[name], label if name == root else None
+        )
         remarks += [f"table {name}: {remark}" for remark in about]
         dates = [
             column.name
@@ -81,39 +154,133 @@ def draft_linked(folder: str | Path, *, sep: str | None = None) -> LinkedDraft:
             LinkedTable(
                 name,
                 schema,
-                key=keys[name] if _used(name, parents) or name == root else None,
+                key=keys[name] if used or name == root else None,
                 parent=link[1] if link else None,
                 link=link[0] if link else None,
-                max_children=MOST_CHILDREN if link else 0,
+                max_children=(most or {}).get(name, MOST_CHILDREN) if link else 0,
                 order=dates[0] if link and len(dates) == 1 else None,
             )
         )
-    return LinkedDraft(LinkedSchema(tuple(tables)), tuple(remarks))
+    return LinkedDraft(LinkedSchema(tuple(tables)), tuple(remarks), drafts)
+
+
+def files_in(data: str | Path) -> list[Path]:
+    """The files of a folder that may hold tables; none where it is no folder."""
+    if "://" in str(data) or not Path(data).is_dir():
+        return []
+    return [path for path in sorted(Path(data).iterdir()) if _suffix(path) is not None]
+
+
+def table_of(data: str) -> str:
+    """What a folder that does not hold several tables stands for: its one file, or its parts."""
+    files = files_in(data)
+    if "://" in data or not Path(data).is_dir():
+        return data
+    if not files:
+        held = ", ".join(sorted(path.name for path in Path(data).iterdir())[:5]) or "nothing"
+        raise DataError(
+            f"data ({data}) must be a folder with a table in it, a file that ends in "
+            f"{', '.join(SUFFIXES)}: it holds {held}"
+        )
+    endings = {_suffix(path) for path in files}
+    if len(files) > 1 and len(endings) == 1:
+        return str(Path(data) / f"*{endings.pop()}")
+    return str(files[0]) if len(files) == 1 else data
 
 
 def holds_several(data: str | Path) -> bool:
     """Whether a folder holds several tables, not the parts of one."""
-    if "://" in str(data) or not Path(data).is_dir():
-        return False
-    files = [path for path in Path(data).iterdir() if path.name.lower().endswith(SUFFIXES)]
-    return len({frozenset(open_source(path).columns) for path in files}) > 1
+    return len({frozenset(open_source(path).columns) for path in files_in(data)}) > 1
 
 
-def _frames(folder: Path, sep: str | None) -> dict[str, pd.DataFrame]:
+def read_tables(folder: str | Path, sep: str | None = None) -> dict[str, pd.DataFrame]:
     """The tables of a folder by name, all values as texts."""
-    if not folder.is_dir():
+    if not Path(folder).is_dir():
         raise DataError(f"data ({folder}) must be a folder with a file for each table")
     found: dict[str, pd.DataFrame] = {}
-    for path in sorted(folder.iterdir()):
-        suffix = next((s for s in SUFFIXES if path.name.lower().endswith(s)), None)
-        if suffix is None:
-            continue
+    for path in files_in(folder):
         backend = open_source(path, sep=sep).connect()
-        found[path.name[: -len(suffix)]] = backend.backend.to_pyarrow(backend.table).to_pandas()
+        name = path.name[: -len(str(_suffix(path)))]
+        found[name] = backend.backend.to_pyarrow(backend.table).to_pandas()
     if len(found) < 2:
         raise DataError(
             f"data ({folder}) must be a folder with a CSV or Parquet file for each table"
         )
+    return found
+
+
+def _suffix(path: Path) -> str | None:
+    return next((s for s in reversed(SUFFIXES) if path.name.lower().endswith(s)), None)
+
+
+Links = Mapping[str, list[tuple[str, str]]]
+
+
+def _linked(
+    frames: Mapping[str, pd.DataFrame], links: Mapping[str, str], said: Mapping[str, str]
+) -> tuple[dict[str, str | None], dict[str, tuple[str, str] | None], Links]:
+    """The key and the parent of every table, and all links that were found; what is said counts."""
+
+    def column(table: str, name: str, what: str) -> str:
+        if table not in frames:
+            raise UsageError(
+                f"table ({table}) must be one of {', '.join(frames)}{like(table, frames)}"
+            )
+        names = [str(each) for each in frames[table]]
+        if name not in names:
+            raise UsageError(
+                f"{what} ({name}) must be a column of {table}: one of {', '.join(names)}"
+                f"{like(name, names)}"
+            )
+        return name
+
+    keys = {name: _key(name, frame) for name, frame in frames.items()}
+    for name, text in links.items():
+        if name.endswith(".key"):
+            table = name.removesuffix(".key")
+            keys[table] = column(table, text, "key")
+    found = {name: _links(name, frames, keys) for name in frames}
+    parents = {name: _deepest(each, found) for name, each in found.items()}
+    for name, text in said.items():
+        if text == DROP:
+            continue
+        parent, point, link = text.partition(".")
+        column(name, link if point else str(next(iter(frames.get(name, [""])))), "link")
+        if text == ROOT:
+            parents[name] = None
+            continue
+        if not point or parent == name:
+            raise UsageError(
+                f"link ({name}={text}) must be TABLE=PARENT.COLUMN, with the column of TABLE that "
+                "holds the key of PARENT, or TABLE=root, or TABLE=drop"
+            )
+        # A key of another name than the link's is one that was found, or is said.
+        column(parent, keys.get(parent) or link, f"key of {parent}")
+        keys[parent] = keys[parent] or link
+        parents[name] = link, parent
+    return keys, parents, found
+
+
+def _by_table(
+    wanted: Mapping[str, str], frames: Mapping[str, pd.DataFrame]
+) -> dict[str, dict[str, str]]:
+    """What is wanted of columns, by table; a column of one table alone needs no table's name."""
+    found: dict[str, dict[str, str]] = {name: {} for name in frames}
+    for text, kind in wanted.items():
+        places = [
+            (name, str(column))
+            for name, frame in frames.items()
+            for column in frame
+            if text in (f"{name}.{column}", str(column))
+        ]
+        if len(places) != 1:
+            names = [f"{name}.{column}" for name, frame in frames.items() for column in frame]
+            near = like(text, names)
+            raise UsageError(
+                f"column ({text}) must be TABLE.COLUMN, one of {', '.join(names)}{near}"
+            )
+        ((table, column),) = places
+        found[table][column] = kind
     return found
 
 
@@ -151,9 +318,11 @@ def _links(
         stem = other.lower().rstrip("s")
         for column in map(str, frames[name]):
             same = column.lower() in {key.lower(), f"{stem}_{key.lower()}", f"{stem}_id", stem}
-            if not same or (column.lower() == "id" and key.lower() == "id") or column == keys[name]:
+            if not same or column == keys[name]:
                 continue
             texts = frames[name][column].dropna().astype(str)
+            if column.lower() == key.lower() == "id" and texts.is_unique:
+                continue  # a number of its own
             if len(texts) and texts.isin(set(frames[other][key].astype(str))).mean() >= KNOWN:
                 found.append((str(column), other))
     return found
@@ -184,29 +353,30 @@ def _below(root: str, parents: Mapping[str, tuple[str, str] | None]) -> list[str
     return found
 
 
-def _used(name: str, parents: Mapping[str, tuple[str, str] | None]) -> bool:
-    """Whether other tables refer to this one."""
-    return any(link is not None and link[1] == name for link in parents.values())
-
-
 def _schema(
-    frame: pd.DataFrame, keys: list[str], others: set[str]
-) -> tuple[Schema | None, list[str]]:
+    frame: pd.DataFrame,
+    keys: Collection[str],
+    others: Collection[str],
+    wanted: Mapping[str, str],
+    label: str | None,
+) -> tuple[Schema | None, Draft | None, list[str]]:
     """A table's own columns; further links and columns of too many values are dropped."""
     rest = frame.drop(columns=[c for c in {*keys, *others} if c in frame])
     remarks = [f"{c} refers to a second table: it is dropped" for c in sorted(others)]
     if not len(rest.columns):
-        return None, remarks
+        return None, None, remarks
+    kinds = {name: kind for name, kind in wanted.items() if kind}
+    keep = [name for name, kind in wanted.items() if not kind]
     try:
-        drafted = draft_schema(rest).schema
+        draft = draft_schema(rest, label, kinds=kinds, keep=keep)
     except DataError:
-        return None, [
-            *remarks,
-            f"{', '.join(map(str, rest))} are dropped: nothing in them can be described",
-        ]
+        left = f"{', '.join(map(str, rest))} are dropped: nothing in them can be described"
+        return None, None, [*remarks, left]
+    drafted = draft.schema
     many = drafted.open
     remarks += [f"{c} is dropped: it has many values; list its categories to keep it" for c in many]
     if len(many) == len(drafted.columns):
-        return None, remarks
+        return None, draft, remarks
     kept = drafted.select([name for name in drafted.names if name not in many])
-    return Schema(**{**kept.model_dump(), "drop": (*kept.drop, *sorted(others))}), remarks
+    schema = Schema(**{**kept.model_dump(), "drop": (*kept.drop, *sorted(others))})
+    return schema, draft, remarks

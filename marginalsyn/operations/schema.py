@@ -77,20 +77,21 @@ class InferSchema(Writing, Drafting, Operation[Any]):
     def run(self, session: Session = PYTHON) -> Result[Any]:
         """Read the rows, and write the draft."""
         from marginalsyn.drafting.draft import draft_schema
-        from marginalsyn.operations.linked_draft import holds_several
+        from marginalsyn.operations.linked_draft import holds_several, table_of
         from marginalsyn.operations.origins import PASSWORD, hides_password, shown_name, with_unit
         from marginalsyn.table.schema import Schema
 
         self.check_new()
         if holds_several(self.data):
             return self._infer_linked(session)
+        data = table_of(self.data)
         # Wrong options show without any rows.
         with_unit(Schema.from_domain({"_": 2}), named(self))
-        name = shown_name(self.data)
+        name = shown_name(data)
         with session.progress(None) as progress:
             progress.report("read", text=name)
             draft = draft_schema(
-                self.data,
+                data,
                 self.label,
                 sep=self.sep,
                 kinds=self.kinds or {},
@@ -107,7 +108,7 @@ class InferSchema(Writing, Drafting, Operation[Any]):
                 "another kind for a column: --kind NAME=KIND, or --keep NAME",
                 f"next: edit {self.out}, then: marginalsyn schema check {name} {self.out}",
             ]
-            if hides_password(self.data):
+            if hides_password(data):
                 notes.append(f"the password is left out here: {PASSWORD}")
         text = [self.put(schema.to_json())]
         session.say(verdicts(draft))
@@ -120,13 +121,13 @@ class InferSchema(Writing, Drafting, Operation[Any]):
 
         with session.progress(None) as progress:
             progress.report("read", text=self.data)
-            draft = draft_linked(self.data, sep=self.sep)
+            draft = draft_linked(
+                self.data, sep=self.sep, label=self.label, kinds=self.kinds, keep=self.keep
+            )
         text = [self.put(draft.tree.to_json())]
-        for table in draft.tree.tables:
-            link = f"{table.link} of {table.parent}"
-            about = link if table.parent else "the root: its rows are persons"
-            order = f", in the order of {table.order}" if table.order else ""
-            session.say(f"{table.name}: {about}{order}; {len(table.columns)} columns")
+        session.say(draft.verdicts())
+        session.say("")
+        session.say(draft.links())
         note = (
             "max_children is a public number that you know of such tables: it was not read off "
             "the rows"

@@ -90,10 +90,10 @@ class View:
     @cached_property
     def schema(self) -> Schema:
         """The view as a table's public schema."""
-        common = {*self.columns[0].tokens}
-        for column in self.columns:
-            common &= {*column.tokens}
-        first = self.columns[0].tokens
+        # A number of rows is never missing, and its table may have no columns of its own.
+        read = [column for column in self.columns if column.part != "count"] or self.columns
+        first = read[0].tokens
+        common = {*first}.intersection(*(column.tokens for column in read))
         columns = [_with_tokens(c, common) for c in self.columns]
         return Schema(
             title=self.name,

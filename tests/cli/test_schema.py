@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import clinic_tables
 import numpy as np
 import pytest
 from click.testing import Result
@@ -17,7 +18,6 @@ from marginalsyn.errors import SchemaError, UsageError
 from marginalsyn.privacy.composition import compose
 from marginalsyn.purchases.bounds import Bins, Bounds
 from marginalsyn.purchases.purchase import buy
-from tests.support import clinic_tables
 
 Run = Callable[..., Result]
 

@@ -10,14 +10,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import clinic_tables
 import hospital
 import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
 
-from marginalsyn import Schema
+from marginalsyn import LinkedRelease, Schema
 from marginalsyn.cli import start, start_commands
 from marginalsyn.errors import UsageError
+from marginalsyn.operations.drafting import words_of
 from marginalsyn.release.folder import Release
 
 Run = Callable[..., Result]
@@ -234,12 +236,12 @@ def test_what_cannot_go_on_is_said_before_anything_is_read(run: Run, folder: Pat
 
 
 def test_names_with_spaces_are_typed_in_quotes() -> None:
-    assert start._words("'blood pressure=integer' zip=drop") == [
+    assert words_of("'blood pressure=integer' zip=drop") == [
         "blood pressure=integer",
         "zip=drop",
     ]
     with pytest.raises(UsageError, match="close its quotes"):
-        start._words("'blood pressure=integer")
+        words_of("'blood pressure=integer")
 
 
 def test_the_password_of_an_address_serves_the_evaluation_too(
@@ -276,3 +278,75 @@ def test_a_password_is_not_written_into_the_script(tmp_path: Path) -> None:
     assert "s3cr3t" not in script
     assert "postgres://ann@host:5432/db?table=ward.people" in script
     assert start_commands.stem(address) == "ward-people"
+
+
+def linked_folder(folder: Path) -> None:
+    """A clinic, and its doctors, who belong to nobody, in ./clinic."""
+    clinic_tables.write(folder, clinic_tables.clinic(150), clinic_tables.TREE)
+    (folder / "clinic" / "doctors.csv").write_text("doctor,office\n" + "a,1\nb,2\n" * 9)
+    (folder / "clinic.schema.json").unlink()
+
+
+def test_a_folder_of_linked_tables_goes_all_the_way(run: Run, folder: Path) -> None:
+    linked_folder(folder)
+    result = run("start", "clinic", "--method", "aim", "--eps", 4, "--label", "sex", "--yes")
+    for words in (
+        "patients.id by id",
+        "table doctors is left out",
+        "at most 20 rows of visits",
+        "20% of the persons",
+        "read off the rows",
+    ):
+        assert words in result.stderr, words
+    assert "links between tables" in result.stdout  # the evaluation's words
+    release = LinkedRelease.read(folder / "release")
+    assert release.statement.schema_drafted
+    assert [table.name for table in release.tree.tables] == ["patients", "visits", "drugs"]
+    assert (folder / "evaluation" / "report.html").exists()
+    for line in (folder / "clinic.sh").read_text().splitlines():
+        if line.startswith("marginalsyn generate"):
+            run(*[word.replace("$out", "again") for word in shlex.split(line)[1:]])
+    assert LinkedRelease.read(folder / "again").tree == release.tree
+    # Options of one table have no meaning here, and columns are named with their tables.
+    assert (
+        "is for one table"
+        in run(
+            *("start", "clinic", "--yes", "--out", "o", "--unit", "id", "--max-rows", 2), code=2
+        ).stderr
+    )
+    wrong = run("start", "clinic", "--yes", "--out", "o", "--kind", "vid=drop", code=2).stderr
+    assert "must be TABLE.COLUMN" in wrong
+
+
+def test_links_of_a_folder_are_asked_about(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from marginalsyn.cli.main import cli
+
+    linked_folder(folder)
+    monkeypatch.setattr(start, "_at_terminal", lambda: True)
+    links = ["visits=nobody.id", "drugs=drop", ""]
+    columns = ["visits.wrd=drop", "visits.ward=drop", ""]
+    words = [*links, *columns, "sx", "sex", "6", "public", "public", "public", "n"]
+    result = CliRunner().invoke(cli, ["start", "clinic"], input="\n".join(words) + "\n")
+    assert result.exit_code == 0, result.output
+    for found in (
+        "table (nobody) must be one of",
+        "column (visits.wrd) must be TABLE.COLUMN",
+        "At most how many rows of visits for one row of patients",
+        "at most 6 rows of visits counted",
+        "Nothing was spent.",
+    ):
+        assert found in result.stderr, found
+    assert "Where are the categories" not in result.stderr
+    assert not (folder / "release").exists()
+    assert not (folder / "clinic.schema.json").exists()
+
+
+def test_a_folder_with_one_table_or_none(run: Run, people: Path, folder: Path) -> None:
+    (folder / "empty").mkdir()
+    (folder / "empty" / "notes.txt").write_text("nothing")
+    assert "it holds notes.txt" in run("start", "empty", "--yes", code=1).stderr
+    (folder / "one").mkdir()
+    shutil.move(people, folder / "one" / "people.csv")
+    asked = ("--method", "independent", "--eps", 4, "--holdout", 0, "--yes")
+    assert "one/people.csv" in run("start", "one", *asked).stderr
+    assert Release.read(folder / "release").schema.names

@@ -21,12 +21,14 @@ from marginalsyn import (
     make_noise,
     verify,
 )
+from marginalsyn.access.person_rows import PersonsTable
 from marginalsyn.contract import make_weights
 from marginalsyn.host import weigh
 from marginalsyn.people.persons_table import persons_frame, persons_schema
 from marginalsyn.people.tree import LinkedSchema, LinkedTable
 from marginalsyn.privacy.charges import ZCDP, Charge
 from marginalsyn.release.linked import PersonsRelease
+from marginalsyn.release.linked_table import column_names, table_schema
 from marginalsyn.table.schema import Schema
 from marginalsyn.weights.columns import publish
 
@@ -51,8 +53,9 @@ def test_the_query_and_the_release_tell_the_same_of_persons() -> None:
     assert real["first visits.ward"].isna().sum() == (real["number of visits"] == 0).sum() > 0
 
 
+@pytest.mark.parametrize("own", [False, True], ids=["with first rows", "of the root alone"])
 @pytest.mark.parametrize("seed", range(3))
-def test_one_person_more_is_one_row_more(seed: int) -> None:
+def test_one_person_more_is_one_row_more(seed: int, own: bool) -> None:
     """Orphans, blank keys and persons who are there twice change nothing of that."""
     rng = np.random.default_rng(seed)
     tables = clinic(60, seed)
@@ -69,9 +72,15 @@ def test_one_person_more_is_one_row_more(seed: int) -> None:
     before = {"patients": patients, "visits": visits, "drugs": tables["drugs"]}
     charge = Charge(mechanism="test", cost=ZCDP(rho=1.0))
     wanted = [(), *((n,) for n in NAMES), (NAMES[0], NAMES[1]), (NAMES[1], NAMES[3])]
+    if own:
+        wanted = [(), ("sex",), ("number of visits",), ("sex", "number of visits")]
     counts = []
     for one in (before, after):
-        table = PrivateForest.open(one, TREE).persons_table()
+        forest = PrivateForest.open(one, TREE)
+        table = forest.persons_table()
+        if own:
+            names = column_names(TREE, "patients")
+            table = PersonsTable(forest, table_schema(TREE, "patients"), names)
         with table.charge([charge], noise=make_noise(0), persons=True) as visit:
             counts.append(visit.counts_many(wanted))
     for columns in wanted:
