@@ -39,7 +39,7 @@ class MembershipReport(Report):
     default = False
 
     def compute(self, case: Case, ground: RealData, options: Options, progress: Progress) -> Block:
-        from marginalsyn.evaluation.membership import (
+        from marginalsyn.plugins.reports.membership import (
             FALSE_RATE,
             choose_rows,
             most_hits,
@@ -84,7 +84,7 @@ class MembershipReport(Report):
         truth: np.ndarray,
         marks: Mapping[tuple[str, str | None], np.ndarray],
     ) -> dict[str, Any] | None:
-        from marginalsyn.evaluation.membership import (
+        from marginalsyn.plugins.reports.membership import (
             MOST_ROWS,
             cast_shadows,
             nearness,

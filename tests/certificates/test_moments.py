@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from marginalsyn.certificates import moments
 from marginalsyn.certificates.linear_models import Frame
+from marginalsyn.plugins.reports import moments
 from marginalsyn.table.design import CodedRows
 from marginalsyn.table.schema import Schema
 

@@ -17,7 +17,6 @@ from scipy import stats
 
 from marginalsyn import datasets, evaluate, registry
 from marginalsyn.access.private_table import STAMP, PrivateTable
-from marginalsyn.certificates.certificate import certify_release
 from marginalsyn.cli.command import show
 from marginalsyn.cli.screen import Notes
 from marginalsyn.contract import make_config
@@ -31,6 +30,7 @@ from marginalsyn.host import generate
 from marginalsyn.operations.evaluate import blocks
 from marginalsyn.operations.operation import Result
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
+from marginalsyn.plugins.research.moment_certificate import certify_release
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.noise import make_noise
 from marginalsyn.release.folder import Release

@@ -13,7 +13,10 @@ from marginalsyn import evaluate
 from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import make_config, make_weights
 from marginalsyn.errors import UsageError
-from marginalsyn.evaluation.membership import (
+from marginalsyn.evaluation.scores import clopper_pearson
+from marginalsyn.host import generate, weigh
+from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
+from marginalsyn.plugins.reports.membership import (
     FALSE_RATE,
     cast_shadows,
     likelihood_ratios,
@@ -22,9 +25,6 @@ from marginalsyn.evaluation.membership import (
     real_frame,
     success,
 )
-from marginalsyn.evaluation.scores import clopper_pearson
-from marginalsyn.host import generate, weigh
-from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.noise import make_noise
 from marginalsyn.release.folder import Release

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from sklearn import metrics
 
-from marginalsyn.evaluation.learners import Output
 from marginalsyn.evaluation.scores import (
+    Output,
     Scored,
     calibration,
     delong,

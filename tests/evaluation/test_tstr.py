@@ -10,9 +10,9 @@ import pytest
 from marginalsyn import datasets
 from marginalsyn.errors import UsageError
 from marginalsyn.evaluation.inputs import Trials
-from marginalsyn.evaluation.learners import LEARNERS, choose_learners, train
-from marginalsyn.evaluation.tstr import evaluate_models
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
+from marginalsyn.plugins.reports.learners import LEARNERS, choose_learners, train
+from marginalsyn.plugins.reports.tstr import evaluate_models
 from marginalsyn.table.design import CodedRows, Task, names_of_features
 from marginalsyn.table.schema import Schema
 
