@@ -11,10 +11,10 @@ from marginalsyn import datasets, evaluate
 from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import make_config
 from marginalsyn.errors import UsageError
-from marginalsyn.evaluation import baselines
 from marginalsyn.evaluation.scores import score
 from marginalsyn.host import generate
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
+from marginalsyn.plugins.reports import baselines
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.privacy.noise import make_noise

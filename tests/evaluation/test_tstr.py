@@ -155,7 +155,7 @@ def test_random_splits_never_test_on_training_rows() -> None:
 
 
 def test_what_cannot_differ_is_trained_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from marginalsyn.evaluation import tstr
+    from marginalsyn.plugins.reports import tstr
 
     calls = []
     original = tstr.train
