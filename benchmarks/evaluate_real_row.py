@@ -19,8 +19,8 @@ from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.model_selection import train_test_split
 from tables import read_coded
 
-from marginalsyn.evaluation.learners import LEARNERS, train
 from marginalsyn.evaluation.scores import score
+from marginalsyn.plugins.reports.learners import LEARNERS, train
 from marginalsyn.table.design import CodedRows, Task
 
 NAMES = ("accuracy", "auc", "log_loss")

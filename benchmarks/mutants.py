@@ -839,7 +839,7 @@ MUTANTS = (
     Mutant(
         "one-weighting-counted",
         "a certificate gives each weighting the whole confidence",
-        "marginalsyn/certificates/certificate.py",
+        "plugins/research/moment_certificate.py",
         "    reach = sums.before(len(counted))\n",
         "    reach = sums.before(1)\n",
         ("tests/certificates/test_certificate.py", "-k", "are_counted"),
@@ -847,7 +847,7 @@ MUTANTS = (
     Mutant(
         "later-weights-taken-for-earlier-ones",
         "bounds for weights that were chosen by looking at the certificate are as tight as others",
-        "marginalsyn/certificates/certificate.py",
+        "plugins/research/moment_certificate.py",
         "reach if digest in before else sums.later()",
         "reach",
         ("tests/certificates/test_certificate.py", "-k", "wider_bounds"),

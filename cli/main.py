@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
 import sys
+import textwrap
+import traceback
 import warnings
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Any, NoReturn
 
 import rich_click as click
 
-from marginalsyn.cli.failures import debugging, fail
 from marginalsyn.cli.group import LazyGroup
+from marginalsyn.errors import Interrupted, MarginalsynError
 
 COMMANDS = {
     "start": "marginalsyn.cli.start:Start",
@@ -26,11 +32,13 @@ COMMANDS = {
     "sample": "marginalsyn.operations.sample:Sample",
     "show": "marginalsyn.operations.show:Show",
     "verify": "marginalsyn.operations.show:Verify",
-    "schema": "marginalsyn.cli.groups:SCHEMA",
-    "ledger": "marginalsyn.cli.groups:LEDGER",
-    "datasets": "marginalsyn.cli.groups:DATASETS",
+    "schema": "marginalsyn.cli.main:SCHEMA",
+    "ledger": "marginalsyn.cli.main:LEDGER",
+    "datasets": "marginalsyn.cli.main:DATASETS",
     "plugins": "marginalsyn.operations.datasets:Plugins",
 }
+
+DEBUG = "MARGINALSYN_DEBUG"
 
 PANELS = [
     {
@@ -45,6 +53,143 @@ PANELS = [
     {"name": "Tables and plugins", "commands": ["datasets", "plugins"]},
     {"name": "Test the guarantees", "commands": ["audit"]},
 ]
+
+
+SCHEMA = LazyGroup(
+    name="schema",
+    help="""Draft, check and improve a table's schema.
+
+    A schema is public: every release contains it. Take bounds and categories from a code book, or
+    buy them with privacy budget; never read them off the rows.
+    """,
+    examples="""
+    marginalsyn schema infer people.csv --out people.schema.json
+    marginalsyn schema check people.csv people.schema.json
+    marginalsyn schema import metadata.json --bounds age=0:120 --out people.schema.json
+    marginalsyn schema buy-bounds people.csv people.schema.json --eps 0.1 --out new.json
+    """,
+    lazy={
+        "infer": "marginalsyn.operations.schema:InferSchema",
+        "check": "marginalsyn.operations.schema:CheckSchema",
+        "buy-bounds": "marginalsyn.operations.buying:BuyBounds",
+        "buy-bins": "marginalsyn.operations.buying:BuyBins",
+        "buy-categories": "marginalsyn.operations.buying:BuyCategories",
+        "buy-max-rows": "marginalsyn.operations.buying:BuyMaxRows",
+    },
+)
+
+LEDGER = LazyGroup(
+    name="ledger",
+    help="""Show and limit what a private source has spent.
+
+    A ledger belongs to a source, not to a release: every release, and every other private
+    measurement of the same rows, adds to it, whatever folder or name is used. Ledgers are kept in
+    your data folder, or in the folder that the environment variable MARGINALSYN_LEDGERS names.
+    """,
+    examples="""
+    # what the last source has spent
+    marginalsyn ledger show
+    # refuse whatever would take it over eps 4
+    marginalsyn ledger cap --eps 4
+    # all your ledgers; whether a line of theirs is missing or was changed
+    marginalsyn ledger list
+    marginalsyn ledger verify
+    # runs that were interrupted; give one up
+    marginalsyn ledger runs
+    marginalsyn ledger forget
+    """,
+    lazy={
+        "show": "marginalsyn.operations.ledger:ShowLedger",
+        "list": "marginalsyn.operations.ledger:ListLedgers",
+        "verify": "marginalsyn.operations.ledger:VerifyLedger",
+        "cap": "marginalsyn.operations.ledger:CapLedger",
+        "runs": "marginalsyn.operations.ledger:ListRuns",
+        "forget": "marginalsyn.operations.ledger:ForgetRun",
+    },
+)
+
+DATASETS = LazyGroup(
+    name="datasets",
+    help="List, describe and export the bundled public tables.",
+    examples="""
+    marginalsyn datasets list
+    marginalsyn datasets show heart
+    marginalsyn datasets export heart --out heart
+    """,
+    lazy={
+        "list": "marginalsyn.operations.datasets:ListDatasets",
+        "show": "marginalsyn.operations.datasets:ShowDataset",
+        "export": "marginalsyn.operations.datasets:ExportDataset",
+    },
+)
+
+
+def debugging() -> bool:
+    """Whether the user asked for tracebacks."""
+    return bool(os.environ.get(DEBUG))
+
+
+def fail(error: BaseException) -> NoReturn:
+    """Print one message for the error on stderr and exit with its code."""
+    if debugging() and not isinstance(error, click.ClickException | click.Abort):
+        raise error
+    text, code = describe(error)
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        command = error.ctx.command
+        usage = " ".join(command.collect_usage_pieces(error.ctx))
+        click.echo(f"Usage: {error.ctx.command_path} {usage}", err=True)
+        click.echo(f"Help:  {error.ctx.command_path} --help", err=True)
+    head = "Error: "
+    click.secho(head, fg="red", bold=True, nl=False, err=True)
+    click.echo(_wrapped(head + text)[len(head) :], err=True)
+    sys.exit(code)
+
+
+def _wrapped(text: str) -> str:
+    """The text wrapped between words on a terminal, as it is elsewhere; paths are never broken."""
+    if not sys.stderr.isatty():
+        return text
+    width = shutil.get_terminal_size().columns
+    wrap = partial(textwrap.fill, width=width, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(wrap(line) for line in text.splitlines())
+
+
+def describe(error: BaseException) -> tuple[str, int]:
+    """The message and the exit code of an error."""
+    # Click turns every Ctrl-C into its own Abort.
+    if isinstance(error, click.Abort) and isinstance(error.__context__, Interrupted):
+        error = error.__context__
+    if isinstance(error, MarginalsynError | Interrupted):
+        return str(error), error.exit_code
+    if isinstance(error, click.ClickException):
+        text = error.format_message()
+        if isinstance(error, click.MissingParameter):
+            text = f"{text} {getattr(error.param, 'help', None) or ''}".strip()
+        # Half of the world writes a decimal comma.
+        if found := re.search(r"'([-+]?\d*),(\d+)' is not a valid float", text):
+            text = f"{text} Write {found[1] or 0}.{found[2]}, with a point."
+        text = text.replace("is not a valid float", "is not a number")
+        return text, error.exit_code
+    if isinstance(error, KeyboardInterrupt | EOFError | click.Abort):
+        return "interrupted", Interrupted.exit_code
+    if isinstance(error, MemoryError):
+        return "out of memory; take fewer columns, fewer bins or a smaller --degree", 1
+    if isinstance(error, OSError) and error.strerror:
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror}", 1
+    # The error's own text is left out: it may quote private values, and bug reports are public.
+    return (
+        f"{type(error).__name__} in {_place(error)}: this is a fault of marginalsyn.\n"
+        f"{DEBUG}=1 in front of the command shows the whole traceback.",
+        1,
+    )
+
+
+def _place(error: BaseException) -> str:
+    """Where our own code failed."""
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [frame for frame in frames if "marginalsyn" in frame.filename] or frames[-1:]
+    return f"{Path(ours[-1].filename).name}, line {ours[-1].lineno}" if ours else "an unknown place"
 
 
 class Program(LazyGroup):

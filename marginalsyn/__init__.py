@@ -5,13 +5,14 @@ Importing the package is light: each public name is imported when it is first us
 
 from __future__ import annotations
 
+import ast
+import pkgutil
 from functools import cache
 from importlib import import_module
 from inspect import isfunction
 from typing import TYPE_CHECKING, Any
 
 from marginalsyn import old_paths
-from marginalsyn.lazy import faces
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -83,14 +84,28 @@ __all__ = [
 ]
 
 
-_find = faces(__name__)
 old_paths.install()
+
+
+@cache
+def _homes() -> dict[str, str]:
+    """The module of every public name: what the block for type checkers above imports."""
+    tree = ast.parse(pkgutil.get_data(__name__, "__init__.py") or b"")
+    lines = [line for block in tree.body if isinstance(block, ast.If) for line in block.body]
+    return {
+        shown.name: line.module
+        for line in lines
+        if isinstance(line, ast.ImportFrom) and line.module and line.module.startswith(__name__)
+        for shown in line.names
+    }
 
 
 @cache
 def _shown(name: str) -> Any:
     """A public name; errors of a function that is called by it speak Python."""
-    found = _find(name)
+    if name not in _homes():
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(_homes()[name]), name)
     if not isfunction(found):
         return found
     from marginalsyn.signatures import in_python

@@ -32,7 +32,14 @@ MOVED: dict[str, dict[str, str]] = {
         "gaussian_sigma": "privacy.zcdp",
     },
     "budget.laws": {"*": "privacy.laws"},
+    "certificates.certificate": {"*": "plugins.research.moment_certificate"},
+    "certificates.moments": {"*": "plugins.reports.moments"},
+    "certificates.noisy_moments": {"*": "plugins.research.noisy_moments"},
     "evaluation": {"Report": "evaluation.reports"},
+    **{
+        f"evaluation.{name}": {"*": f"plugins.reports.{name}"}
+        for name in ("baselines", "column_charts", "learners", "membership", "tstr")
+    },
     "exchange": dict.fromkeys(("export_schema", "import_schema"), "plugins.exchange.schemas"),
     "graphical": {"project_to_simplex": "graphical.estimation"},
     "networks": {"WeightedGenerator": "plugins.networks.weighted_generator"},

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from marginalsyn import Budget, Charge, Ledger, Neighbours, PrivateTable, Schema, make_noise
-from marginalsyn.certificates.certificate import certify_release
 from marginalsyn.certificates.verification import verify
 from marginalsyn.contract import LogWeights, Plan, Target, make_weights, option
 from marginalsyn.errors import (
@@ -29,6 +28,7 @@ from marginalsyn.operations.other_rows import FOREIGN
 from marginalsyn.operations.other_rows import adopt_rows as adopt
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.plugins.audit.testkit.weights import WEIGHT_CHECKS, weight_run
+from marginalsyn.plugins.research.moment_certificate import certify_release
 from marginalsyn.plugins.weights.none import NoneConfig
 from marginalsyn.privacy.charges import Pure, SubsampledGaussian
 from marginalsyn.privacy.laws import DiscreteLaplace

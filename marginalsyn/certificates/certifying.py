@@ -22,6 +22,9 @@ from marginalsyn.release.folder import Release, preflight
 from marginalsyn.sources.holdout import check_split
 
 CONFIDENCE = 0.95
+# The file of the certificate from noisy moments, and the name of the plugin that makes it.
+MOMENTS = "certificate.json"
+MOMENT_CERTIFICATE = "moment-certificate"
 # A model without coefficients has a log loss of ln 2, and no loss is negative: an excess of ln 2 is
 # no news.
 VACUOUS = math.log(2)

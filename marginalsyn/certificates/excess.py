@@ -11,7 +11,7 @@ loss on the synthetic rows is within g of the best in W, and w' the best in W on
 where A_1 = max_j |E_r x_j y - E_s x_j y|, and A_k is the largest difference of the means of k-fold
 products of features. (L(w, r) - L(w', r) = F(w) - F(w') + L(w, s) - L(w', s) with F = L(., r) -
 L(., s); the sum over products of k coordinates of w is ||w||_1^k.) It follows Zhou et al. 2024, who
-use all terms of a Bernstein polynomial; see :func:`paper_bounds`.
+use all terms of a Bernstein polynomial.
 """
 
 from __future__ import annotations
@@ -31,6 +31,14 @@ _GRID = 4001
 _ROUNDING = 1e-12
 # Steps of a fit in the ball, and of each of its quadratic models.
 _STEPS, _INNER = 60, 400
+
+
+@dataclass(frozen=True)
+class MomentErrors:
+    """The largest differences of moments between two tables: with the label, and by order."""
+
+    label: float
+    products: Mapping[int, float]
 
 
 @dataclass(frozen=True)
@@ -172,46 +180,6 @@ def _even_part(polynomial: Polynomial, product_errors: Mapping[int, float]) -> f
         if k
     )
     return 4 * polynomial.eta + 2 * sum(terms)
-
-
-@dataclass(frozen=True)
-class PaperBounds:
-    """The theorems of Zhou et al. 2024 with the constants of their proofs written out."""
-
-    lipschitz: float
-    logistic: float
-
-    @property
-    def vacuous(self) -> bool:
-        return min(self.lipschitz, self.logistic) >= VACUOUS
-
-
-def paper_bounds(features: int, norm: float, degree: int, error: float) -> PaperBounds:
-    """Theorems 3.1 and 3.2: excess <= 4 eta + 2 ||phi|| (1 + 1/R)^k (m max(1, tau))^k nu.
-
-    Here k = degree - 1, R = max(1, tau sqrt(m)), ||phi|| = ln(1 + e^R), and eta is the error of a
-    Bernstein polynomial of degree k on [-R, R]: 5R / (2 sqrt(k)) for any 1-Lipschitz loss (3.1),
-    R^2 / (8k) for the logistic one (3.2; the interval's length enters squared).
-
-    Args:
-        features: m.
-        norm: tau, the bound on ||w||_2.
-        degree: d, of the marginals that are preserved; 2 or more.
-        error: nu, the largest normalised l1 error of a marginal of up to d columns.
-
-    Example:
-        >>> paper_bounds(10, 1.0, 4, 0.001).vacuous
-        True
-    """
-    if degree < 2:
-        raise UsageError(f"degree ({degree}) must be 2 or more for the theorems")
-    k, reach = degree - 1, max(1.0, norm * math.sqrt(features))
-    size = reach + math.log1p(math.exp(-reach))
-    spread = 2 * size * (1 + 1 / reach) ** k * (features * max(1.0, norm)) ** k * error
-    return PaperBounds(
-        lipschitz=4 * 2.5 * reach / math.sqrt(k) + spread,
-        logistic=4 * reach**2 / (8 * k) + spread,
-    )
 
 
 # -- logistic regression inside the ball ----------------------------------------------------------

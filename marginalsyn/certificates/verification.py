@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from marginalsyn.certificates.certificate import problems
+from marginalsyn.certificates.certifying import MOMENT_CERTIFICATE, MOMENTS
 from marginalsyn.certificates.measured import measured_problems
 from marginalsyn.errors import MarginalsynError
+from marginalsyn.registry import needed_part
 from marginalsyn.release.folder import Release, check_folder
 from marginalsyn.release.linked import is_linked_release
 from marginalsyn.release.linked_table import TableRelease
@@ -34,6 +35,14 @@ def verify(path: str | Path) -> list[str]:
         return found
     try:
         release = (TableRelease if is_linked_release(path) else Release).read(path)
-        return problems(release) + measured_problems(release)
+        return _moment_problems(release) + measured_problems(release)
     except MarginalsynError as error:
         return [str(error)]
+
+
+def _moment_problems(release: Release) -> list[str]:
+    """What is wrong with the certificate from noisy moments, where there is one."""
+    if MOMENTS not in release.statement.files:
+        return []
+    found: list[str] = needed_part(MOMENT_CERTIFICATE, f"the check of {MOMENTS}").problems(release)
+    return found

@@ -10,11 +10,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from marginalsyn.evaluation.learners import Output
     from marginalsyn.table.design import Task
 
 # Chances are kept this far from 0 and 1 before their logarithm is taken, as scikit-learn does.
 TINY = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a model says of rows: chances by class, else margins by class, else numbers."""
+
+    chances: np.ndarray | None = None
+    margins: np.ndarray | None = None
+    values: np.ndarray | None = None
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,6 @@ from marginalsyn.operations.operation import (
 )
 
 if TYPE_CHECKING:
-    from marginalsyn.certificates.noisy_moments import MomentPlan
     from marginalsyn.operations import release as releases  # noqa: F401
     from marginalsyn.privacy.budget import Budget
     from marginalsyn.release.folder import Release
@@ -93,13 +92,12 @@ class Certify(Paid, OfTable, OfRelease["releases.Release"]):
     def plan(self, session: Session = PYTHON) -> Result[Any]:
         """Show how large the noise would be, without reading or spending anything."""
         from marginalsyn.certificates.linear_models import GRID, Frame
-        from marginalsyn.certificates.noisy_moments import MomentPlan
 
         release = self.read_table()
         budget = self._budget(release)
         if self.measured:
             return self._plan_measured(release, budget)
-        plan = MomentPlan.of(
+        plan = _moments().MomentPlan.of(
             Frame.of(release.schema, self.label), budget.gaussian, budget.neighbours
         )
         rows = len(release.frame())
@@ -113,13 +111,13 @@ class Certify(Paid, OfTable, OfRelease["releases.Release"]):
         shown = Facts([(name.replace("_", " "), value) for name, value in facts.items()])
         return Result(plan, facts, [shown], notes=[DRY_RUN])
 
-    def plan_certificate(self) -> Result[MomentPlan]:
+    def plan_certificate(self) -> Result[Any]:
         """How noisy a certificate would be, as `marginalsyn certify --dry-run` shows; free."""
         return self.plan()
 
     def run(self, session: Session = PYTHON) -> Result[Any]:
         """Charge, measure, write; without a budget, compute again from what was paid for."""
-        from marginalsyn.certificates.certificate import FACTS, certify_release, renew
+        from marginalsyn.certificates.certifying import MOMENTS
         from marginalsyn.certificates.measured import certify_measured
         from marginalsyn.operations.opening import find_table, not_made_here
 
@@ -127,9 +125,9 @@ class Certify(Paid, OfTable, OfRelease["releases.Release"]):
         extras = (self.delta, self.label, self.seed)
         if self.eps is None and not self.measured and extras == (None, None, None):
             self._about()
-            return _result(renew(release))
+            return _result(_moments().renew(release))
         budget = self._budget(release)
-        if FACTS in release.statement.files and not (self.measured or self.force):
+        if MOMENTS in release.statement.files and not (self.measured or self.force):
             raise UsageError(
                 f"release ({release.path.name}) has a certificate: leave --eps out to compute it "
                 "again for new weights (free), or add --force to buy another"
@@ -137,7 +135,10 @@ class Certify(Paid, OfTable, OfRelease["releases.Release"]):
         table = find_table(release, release.schema, named(self), self.data)
         if table is None:
             raise not_made_here(release)
-        buy: Any = partial(certify_measured, **self._about()) if self.measured else certify_release
+        if self.measured:
+            buy: Any = partial(certify_measured, **self._about())
+        else:
+            buy = _moments().certify_release
         with self.paying(session, table, changes={"release": str(release.path)}) as tools:
             rows = table.open(budget.neighbours)
             done = buy(rows, release, budget, label=self.label, **tools)
@@ -186,11 +187,17 @@ class Certify(Paid, OfTable, OfRelease["releases.Release"]):
         return Result(plan, facts, [Columns(head, cells, right=head)], notes=[DRY_RUN])
 
 
+def _moments() -> Any:
+    """What buys and reads the certificate from noisy moments."""
+    from marginalsyn.certificates.certifying import MOMENT_CERTIFICATE
+    from marginalsyn.registry import needed_part
+
+    return needed_part(MOMENT_CERTIFICATE, "a certificate without --measured")
+
+
 def _result(release: Release) -> Result[Any]:
     """The bounds, and what was spent."""
-    from marginalsyn.certificates.certificate import read
-
-    facts, _ = read(release)
+    facts, _ = _moments().read(release)
     shown = {name: facts[name] for name in ("confidence", "certificates")}
     head = ("certificate of", "||w||_1 at most", "excess log loss at most")
     rows = [

@@ -133,6 +133,17 @@ class Release(folder.Release):
         return f"Release({str(self.path)!r}: {self.statement.generator}, {self.statement.total()})"
 
     def _repr_html_(self) -> str:
-        from marginalsyn.operations.cards import release_card
+        """What a notebook shows: what the statement and the schema say; no row is read."""
+        from marginalsyn.evaluation.page import card, columns_line, stamp_of, statement_figures
 
-        return release_card(self)
+        statement, schema = self.statement, self.schema
+        stamp, warned = stamp_of(statement)
+        figures = [*statement_figures(statement), ("columns", columns_line(schema))]
+        if schema.label is not None:
+            figures.append(("label", schema.label))
+        weights = statement.notes.get("weights")
+        if isinstance(weights, dict) and weights:
+            figures.append(("weights", ", ".join(map(str, weights))))
+        figures.append(("files", ", ".join(sorted(statement.files))))
+        title = f"Release {self.path.name}" + (f": {schema.title}" if schema.title else "")
+        return card(title, stamp, warned=warned, figures=figures, warnings=statement.warnings)

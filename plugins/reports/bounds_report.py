@@ -111,15 +111,14 @@ class BoundsReport(Report):
         yield from (_aim_bounds(b["aim"], case) for case, b in blocks.items() if b["aim"])
 
     def publish(self, release: Release) -> Block | None:
-        from marginalsyn.certificates.certificate import FACTS, read
+        from marginalsyn.certificates.certifying import MOMENTS
         from marginalsyn.certificates.measured import read_measured
 
         found: dict[str, Any] = {"aim": _aim(release), "certificate": None}
         found["measured"] = [_short(entry) for entry in read_measured(release)]
-        if FACTS in release.statement.files:
-            facts, _ = read(release)
-            facts.pop("feature_names", None)
-            found["certificate"] = facts
+        if MOMENTS in release.statement.files:
+            facts = release._json(MOMENTS)
+            found["certificate"] = {k: v for k, v in facts.items() if k != "feature_names"}
         return found if any(found.values()) else None
 
     def show_public(self, block: Block) -> Iterator[Item]:
@@ -159,7 +158,7 @@ def _certificates(
 ) -> dict[str, Any]:
     """The certificate and the measured excess of one weighting, for every radius."""
     from marginalsyn.certificates.excess import bound_excess, fit_in_ball, mean_loss
-    from marginalsyn.certificates.moments import moment_errors
+    from marginalsyn.plugins.reports.moments import moment_errors
 
     errors = moment_errors(frame, ground.reference, table)
     x, y, masses = frame.features(table)
@@ -228,8 +227,8 @@ def _measured_table(entries: Sequence[Mapping[str, Any]]) -> Table:
 
 def _paper(case: Case, ground: RealData) -> list[dict[str, Any]]:
     """The published theorems at ||w||_2 <= 1, from the worst marginals of each degree."""
-    from marginalsyn.certificates.excess import paper_bounds
     from marginalsyn.plugins.reports.marginals_report import affordable_degree
+    from marginalsyn.plugins.reports.moments import paper_bounds
 
     domain = ground.schema.domain
     degree = affordable_degree(len(domain), max(PAPER_DEGREES))

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from marginalsyn.evaluation.charts import Matrix
-from marginalsyn.evaluation.column_charts import column_shares, show_columns
 from marginalsyn.evaluation.marginals import (
     Columns,
     marginal_errors,
@@ -31,6 +30,7 @@ from marginalsyn.evaluation.reports import (
 )
 from marginalsyn.evaluation.verdict import Verdict, compare_marginals, judge_marginals
 from marginalsyn.evaluation.view import Fold, Group, Item, Note, Table
+from marginalsyn.plugins.reports.column_charts import column_shares, show_columns
 from marginalsyn.progress import Progress
 
 if TYPE_CHECKING:

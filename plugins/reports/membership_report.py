@@ -40,7 +40,7 @@ class MembershipReport(Report):
     default = False
 
     def compute(self, case: Case, ground: RealData, options: Options, progress: Progress) -> Block:
-        from marginalsyn.evaluation.membership import (
+        from marginalsyn.plugins.reports.membership import (
             FALSE_RATE,
             choose_rows,
             most_hits,
@@ -85,7 +85,7 @@ class MembershipReport(Report):
         truth: np.ndarray,
         marks: Mapping[tuple[str, str | None], np.ndarray],
     ) -> dict[str, Any] | None:
-        from marginalsyn.evaluation.membership import (
+        from marginalsyn.plugins.reports.membership import (
             MOST_ROWS,
             cast_shadows,
             nearness,

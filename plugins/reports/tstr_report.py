@@ -57,9 +57,9 @@ class TstrReport(Report):
     def compute(
         self, case: Case, ground: RealData, options: Options, progress: Progress
     ) -> Block | None:
-        from marginalsyn.evaluation.baselines import train_baselines
-        from marginalsyn.evaluation.learners import choose_learners
-        from marginalsyn.evaluation.tstr import evaluate_models
+        from marginalsyn.plugins.reports.baselines import train_baselines
+        from marginalsyn.plugins.reports.learners import choose_learners
+        from marginalsyn.plugins.reports.tstr import evaluate_models
         from marginalsyn.table.design import Task
 
         trials = ground.trials

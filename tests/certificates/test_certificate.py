@@ -24,7 +24,15 @@ from marginalsyn import (
     datasets,
     make_noise,
 )
-from marginalsyn.certificates.certificate import (
+from marginalsyn.certificates.certifying import CONFIDENCE
+from marginalsyn.certificates.linear_models import GRID, Frame
+from marginalsyn.certificates.verification import verify
+from marginalsyn.contract import make_config
+from marginalsyn.errors import BudgetError, UsageError
+from marginalsyn.host import generate
+from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
+from marginalsyn.plugins.reports.moments import moment_errors
+from marginalsyn.plugins.research.moment_certificate import (
     ARRAYS,
     COUNTED,
     FACTS,
@@ -32,15 +40,7 @@ from marginalsyn.certificates.certificate import (
     read,
     renew,
 )
-from marginalsyn.certificates.certifying import CONFIDENCE
-from marginalsyn.certificates.linear_models import GRID, Frame
-from marginalsyn.certificates.moments import moment_errors
-from marginalsyn.certificates.noisy_moments import MomentPlan, Sums, add_up
-from marginalsyn.certificates.verification import verify
-from marginalsyn.contract import make_config
-from marginalsyn.errors import BudgetError, UsageError
-from marginalsyn.host import generate
-from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
+from marginalsyn.plugins.research.noisy_moments import MomentPlan, Sums, add_up
 from marginalsyn.privacy.laws import DiscreteGaussian
 from marginalsyn.privacy.zcdp import gaussian_rho
 from marginalsyn.release.folder import Release

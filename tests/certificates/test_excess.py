@@ -16,13 +16,13 @@ from marginalsyn.certificates.excess import (
     bound_excess,
     fit_in_ball,
     mean_loss,
-    paper_bounds,
     project_to_ball,
     psi,
     taylor,
     uniform_error,
 )
 from marginalsyn.errors import UsageError
+from marginalsyn.plugins.reports.moments import paper_bounds
 
 
 def errors_of(

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from marginalsyn import Schema
-from marginalsyn.certificates import moments
 from marginalsyn.certificates.linear_models import Frame
+from marginalsyn.plugins.reports import moments
 from marginalsyn.table.design import CodedRows
 
 

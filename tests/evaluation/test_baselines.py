@@ -10,10 +10,10 @@ import pytest
 from marginalsyn import Budget, Neighbours, PrivateTable, datasets, evaluate, make_noise
 from marginalsyn.contract import make_config
 from marginalsyn.errors import UsageError
-from marginalsyn.evaluation import baselines
 from marginalsyn.evaluation.scores import score
 from marginalsyn.host import generate
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
+from marginalsyn.plugins.reports import baselines
 from marginalsyn.privacy.zcdp import gaussian_rho
 from marginalsyn.release.folder import Release
 from marginalsyn.table.design import CodedRows, Task

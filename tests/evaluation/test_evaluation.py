@@ -26,7 +26,6 @@ from marginalsyn import (
     registry,
 )
 from marginalsyn.access.private_table import STAMP
-from marginalsyn.certificates.certificate import certify_release
 from marginalsyn.cli.command import show
 from marginalsyn.cli.screen import Notes
 from marginalsyn.contract import make_config
@@ -40,6 +39,7 @@ from marginalsyn.host import generate
 from marginalsyn.operations.evaluate import blocks
 from marginalsyn.operations.operation import Result
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
+from marginalsyn.plugins.research.moment_certificate import certify_release
 from marginalsyn.release.folder import Release
 
 SCHEMA = example_schema()

@@ -12,7 +12,10 @@ import pytest
 from marginalsyn import Budget, PrivateTable, evaluate, make_noise
 from marginalsyn.contract import make_config, make_weights
 from marginalsyn.errors import UsageError
-from marginalsyn.evaluation.membership import (
+from marginalsyn.evaluation.scores import clopper_pearson
+from marginalsyn.host import generate, weigh
+from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
+from marginalsyn.plugins.reports.membership import (
     FALSE_RATE,
     cast_shadows,
     likelihood_ratios,
@@ -21,9 +24,6 @@ from marginalsyn.evaluation.membership import (
     real_frame,
     success,
 )
-from marginalsyn.evaluation.scores import clopper_pearson
-from marginalsyn.host import generate, weigh
-from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.release.folder import Release
 from marginalsyn.table.design import CodedRows
 from marginalsyn.weights.columns import publish

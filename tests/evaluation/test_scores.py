@@ -7,8 +7,8 @@ import pytest
 from sklearn import metrics
 
 from marginalsyn import Schema
-from marginalsyn.evaluation.learners import Output
 from marginalsyn.evaluation.scores import (
+    Output,
     Scored,
     calibration,
     delong,

@@ -10,9 +10,9 @@ import pytest
 from marginalsyn import Schema, datasets
 from marginalsyn.errors import UsageError
 from marginalsyn.evaluation.inputs import Trials
-from marginalsyn.evaluation.learners import LEARNERS, choose_learners, train
-from marginalsyn.evaluation.tstr import evaluate_models
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
+from marginalsyn.plugins.reports.learners import LEARNERS, choose_learners, train
+from marginalsyn.plugins.reports.tstr import evaluate_models
 from marginalsyn.table.design import CodedRows, Task, names_of_features
 
 SCHEMA = example_schema()
@@ -154,7 +154,7 @@ def test_random_splits_never_test_on_training_rows() -> None:
 
 
 def test_what_cannot_differ_is_trained_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from marginalsyn.evaluation import tstr
+    from marginalsyn.plugins.reports import tstr
 
     calls = []
     original = tstr.train

@@ -15,11 +15,11 @@ import pytest
 
 from marginalsyn import Budget, Charge, Neighbours, PrivateTable, Schema, Unit, make_noise
 from marginalsyn.certificates.linear_models import Frame
-from marginalsyn.certificates.noisy_moments import MomentPlan
 from marginalsyn.contract import Synthesis, Target, make_weights
 from marginalsyn.errors import UsageError
 from marginalsyn.generators.dependence import Dependence
 from marginalsyn.host import weigh
+from marginalsyn.plugins.research.noisy_moments import MomentPlan
 from marginalsyn.privacy.charges import ZCDP
 from marginalsyn.privacy.laws import PoissonSample
 from marginalsyn.progress import Silent

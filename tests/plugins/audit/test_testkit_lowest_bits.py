@@ -20,7 +20,6 @@ import pytest
 from marginalsyn import Budget, Ledger, Neighbours, PrivateTable
 from marginalsyn.access.rows import PrivateRows
 from marginalsyn.access.visit import Visit
-from marginalsyn.certificates.certificate import certify_release
 from marginalsyn.certificates.measured import certify_measured
 from marginalsyn.contract import LogWeights
 from marginalsyn.generators.independent import Independent, IndependentConfig
@@ -33,6 +32,7 @@ from marginalsyn.plugins.audit.testkit.lowest_bits import (
 )
 from marginalsyn.plugins.audit.testkit.tape import Heard, hear, tape_schema
 from marginalsyn.plugins.points.support_points import SupportPoints, SupportPointsConfig
+from marginalsyn.plugins.research.moment_certificate import certify_release
 from marginalsyn.plugins.weights.beta_noised import BetaNoisedConfig
 from marginalsyn.privacy.k_norm import KNorm
 from marginalsyn.privacy.laws import DiscreteGaussian, DiscreteLaplace, Law, PoissonSample

@@ -1,14 +1,16 @@
-"""Exact differences between two tables in the means of products of features and label."""
+"""What the report of bounds computes: exact differences of moments, and published theorems."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from marginalsyn.certificates.certifying import VACUOUS
+from marginalsyn.certificates.excess import MomentErrors
 from marginalsyn.certificates.linear_models import Frame
 from marginalsyn.errors import UsageError
 from marginalsyn.table.design import CodedRows
@@ -16,14 +18,6 @@ from marginalsyn.table.vectors import scaled_slots
 
 # Combinations of columns whose products are averaged; more would take minutes.
 MOST_COMBINATIONS = 20_000
-
-
-@dataclass(frozen=True)
-class MomentErrors:
-    """The largest differences of moments between two tables: with the label, and by order."""
-
-    label: float
-    products: Mapping[int, float]
 
 
 def moment_errors(
@@ -129,3 +123,43 @@ def _largest(
     sums = np.bincount(index, weights=values, minlength=math.prod(widths)).reshape(widths)
     inside = sums[tuple(slice(width - 1) for width in widths)]
     return float(np.abs(inside).max(initial=0.0))
+
+
+@dataclass(frozen=True)
+class PaperBounds:
+    """The theorems of Zhou et al. 2024 with the constants of their proofs written out."""
+
+    lipschitz: float
+    logistic: float
+
+    @property
+    def vacuous(self) -> bool:
+        return min(self.lipschitz, self.logistic) >= VACUOUS
+
+
+def paper_bounds(features: int, norm: float, degree: int, error: float) -> PaperBounds:
+    """Theorems 3.1 and 3.2: excess <= 4 eta + 2 ||phi|| (1 + 1/R)^k (m max(1, tau))^k nu.
+
+    Here k = degree - 1, R = max(1, tau sqrt(m)), ||phi|| = ln(1 + e^R), and eta is the error of a
+    Bernstein polynomial of degree k on [-R, R]: 5R / (2 sqrt(k)) for any 1-Lipschitz loss (3.1),
+    R^2 / (8k) for the logistic one (3.2; the interval's length enters squared).
+
+    Args:
+        features: m.
+        norm: tau, the bound on ||w||_2.
+        degree: d, of the marginals that are preserved; 2 or more.
+        error: nu, the largest normalised l1 error of a marginal of up to d columns.
+
+    Example:
+        >>> paper_bounds(10, 1.0, 4, 0.001).vacuous
+        True
+    """
+    if degree < 2:
+        raise UsageError(f"degree ({degree}) must be 2 or more for the theorems")
+    k, reach = degree - 1, max(1.0, norm * math.sqrt(features))
+    size = reach + math.log1p(math.exp(-reach))
+    spread = 2 * size * (1 + 1 / reach) ** k * (features * max(1.0, norm)) ** k * error
+    return PaperBounds(
+        lipschitz=4 * 2.5 * reach / math.sqrt(k) + spread,
+        logistic=4 * reach**2 / (8 * k) + spread,
+    )

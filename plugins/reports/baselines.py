@@ -21,9 +21,10 @@ from typing import Any
 import numpy as np
 
 from marginalsyn.errors import UsageError
-from marginalsyn.evaluation.learners import LEARNERS, Fit, Output, train
 from marginalsyn.evaluation.reports import Case, RealData
+from marginalsyn.evaluation.scores import Output
 from marginalsyn.graphical.estimation import project_to_simplex
+from marginalsyn.plugins.reports.learners import LEARNERS, Fit, train
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.privacy.laws import DiscreteGaussian

@@ -14,19 +14,11 @@ from typing import Any
 import numpy as np
 
 from marginalsyn.errors import UsageError
+from marginalsyn.evaluation.scores import Output
 from marginalsyn.table.design import CodedRows, FeatureKind, Task
 
 # An RBF support vector machine takes time and memory quadratic in its rows.
 MOST_KERNEL_ROWS = 4000
-
-
-@dataclass(frozen=True)
-class Output:
-    """What a model says of rows: chances by class, else margins by class, else numbers."""
-
-    chances: np.ndarray | None = None
-    margins: np.ndarray | None = None
-    values: np.ndarray | None = None
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from marginalsyn.evaluation.inputs import Trial, Trials
-from marginalsyn.evaluation.learners import Fit, Learner, Output, train
 from marginalsyn.evaluation.scores import (
+    Output,
     Scored,
     calibration,
     roc_curve,
@@ -18,6 +18,7 @@ from marginalsyn.evaluation.scores import (
     score,
     standard_error,
 )
+from marginalsyn.plugins.reports.learners import Fit, Learner, train
 from marginalsyn.progress import Progress, Silent
 from marginalsyn.table.design import CodedRows, Task
 

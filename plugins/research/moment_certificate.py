@@ -17,6 +17,7 @@ import numpy as np
 from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.certificates.certifying import (
     CONFIDENCE,
+    MOMENTS,
     VACUOUS,
     agree,
     buy,
@@ -24,12 +25,11 @@ from marginalsyn.certificates.certifying import (
     to_file,
     weights_digest,
 )
-from marginalsyn.certificates.excess import bound_excess
+from marginalsyn.certificates.excess import MomentErrors, bound_excess
 from marginalsyn.certificates.linear_models import Frame
-from marginalsyn.certificates.moments import MomentErrors
-from marginalsyn.certificates.noisy_moments import PURPOSE, MomentPlan, Sums
 from marginalsyn.contract import plain
 from marginalsyn.errors import MarginalsynError, ReleaseError
+from marginalsyn.plugins.research.noisy_moments import PURPOSE, MomentPlan, Sums
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import covers
 from marginalsyn.privacy.noise import Noise
@@ -41,7 +41,7 @@ from marginalsyn.release.folder import Release
 from marginalsyn.table.design import CodedRows
 from marginalsyn.table.unit import Unit
 
-FACTS, ARRAYS = "certificate.json", "certificate.npz"
+FACTS, ARRAYS = MOMENTS, "certificate.npz"
 RADII = (0.5, 1.0, 2.0, 3.0)
 # In the statement's notes: the weightings that were there before the noise was drawn.
 COUNTED = "certificate_counts"

@@ -12,8 +12,8 @@ import numpy as np
 
 from marginalsyn.access.visit import Visit
 from marginalsyn.certificates.certifying import CONFIDENCE
+from marginalsyn.certificates.excess import MomentErrors
 from marginalsyn.certificates.linear_models import GRID, Frame
-from marginalsyn.certificates.moments import MomentErrors
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Charge, Neighbours
 from marginalsyn.privacy.zcdp import gaussian_sigma
