@@ -164,6 +164,18 @@ def whole_rows(total: float) -> int:
     return int(min(max(1, round(total)), MAX_ROWS))
 
 
+def leaning(fitted: pgm.Fitted, one_way: OneWay) -> dict[str, Any]:
+    """How much a release leans on its references, from 0 to 1, as post-processing of its answers.
+
+    It is a mean over columns and over measured pairs, 0 for those that no reference has.
+    """
+    measured = {m.columns for m in one_way.measurements} | set(fitted.shrinkage)
+    singles = [fitted.leaned.get(q, 0.0) for q in measured if len(q) == 1]
+    pairs = [fitted.leaned.get(q, 0.0) for q in measured if len(q) > 1]
+    each = {"columns": singles, "pairs": pairs}
+    return {"leaned": {name: round(float(np.mean(v)), 3) for name, v in each.items() if v}}
+
+
 # Tolerances of fits. A shrunken one comes as near to the rows in a third of the steps: what it
 # still gains after that is far below the noise.
 LIKELIEST, SHRUNKEN = 1e-3, 1e-2
@@ -246,7 +258,9 @@ class MarginalGenerator(Calibrated):
     @property
     def reference_mb(self) -> float:
         """The size limit of a model of reference tables; measured marginals come on top of it."""
-        return model_limit(len(self.schema.names), getattr(self.config, "max_model_mb", 0.0) or 10.0)
+        return model_limit(
+            len(self.schema.names), getattr(self.config, "max_model_mb", 0.0) or 10.0
+        )
 
     def fit(
         self,
@@ -296,7 +310,12 @@ class MarginalGenerator(Calibrated):
             measurements=measurements,
             model=model,
             warnings=(*one_way.warnings, *warnings),
-            notes={"estimated_rows": estimated, "merged_to": merged, **notes},
+            notes={
+                "estimated_rows": estimated,
+                "merged_to": merged,
+                **(leaning(fitted, one_way) if visit.references else {}),
+                **notes,
+            },
         )
 
 

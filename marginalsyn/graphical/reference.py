@@ -31,7 +31,8 @@ class Reference(Protocol):
     """A reference table: its columns, and its rows as codes of a schema.
 
     ``rows`` is how many rows its counts are as good as, which for a release is not how many are
-    drawn from its model; ``digest`` is of its contents, ``facts`` what a statement says of it.
+    drawn from its model; 0 of as many as it has. ``digest`` is of its contents, ``facts`` what a
+    statement says of it.
     """
 
     @property
@@ -62,7 +63,8 @@ class CodedReference:
         """Code the columns that a reference shares with a schema."""
         names = tuple(reference.columns(schema))
         sizes = tuple(schema.column(name).size for name in names)
-        return cls(names, reference.codes(schema), sizes, reference.rows)
+        codes = reference.codes(schema)
+        return cls(names, codes, sizes, reference.rows or float(len(codes)))
 
     def select(self, names: Collection[str]) -> CodedReference:
         """The same rows with some of the columns."""
@@ -74,7 +76,7 @@ class CodedReference:
             codes=self.codes[:, kept],
         )
 
-    def counts(self, columns: Sequence[str]) -> np.ndarray:
+    def marginal(self, columns: Sequence[str]) -> np.ndarray:
         """The counts of one or two columns, adding up to ``rows``."""
         places = [self.names.index(name) for name in columns]
         shape = tuple(self.sizes[place] for place in places)
@@ -84,7 +86,7 @@ class CodedReference:
 
     def near(self, column: str, total: float) -> tuple[np.ndarray, float]:
         """The share of each code, and the largest strength of shrinking a table's counts to it."""
-        counts = self.counts((column,)) + _MORE
+        counts = self.marginal((column,)) + _MORE
         return counts / counts.sum(), self.rows / (self.rows + total)
 
     def settled(self, measured: Sequence[Measured], total: float) -> dict[str, SettledColumn]:
@@ -179,7 +181,7 @@ def _observed(
     table: CodedReference, columns: tuple[str, ...], compression: Compression, total: float
 ) -> Observed:
     """A reference's counts scaled to the private table's rows, with its own sampling noise."""
-    counts = table.counts(columns)
+    counts = table.marginal(columns)
     for axis, name in enumerate(columns):
         merge = compression.merges[name]
         counts = counts if merge.trivial else sum_groups(counts, merge.groups, axis)

@@ -110,6 +110,20 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
         show_default=False,
         metavar="COLUMN",
     )
+    reference: Sequence[Any] = option(
+        (),
+        "A table to lean on where its rows and the answers agree: a CSV or Parquet file that is "
+        "public, or the folder of a release, such as last year's. May be repeated.",
+        panel="Source",
+        multiple=True,
+        show_default=False,
+        metavar="FILE|RELEASE",
+    )
+    reference_overlaps: bool = option(
+        False,
+        "Take a reference that shares rows with the private table: all of it is public anyway.",
+        panel="Source",
+    )
     out: str | Path = option(defaults.RELEASE, "The release folder.", metavar="FOLDER")
     format: Literal["csv", "parquet"] = option(defaults.FORMAT, "The file format of the rows.")
     force: bool = option(False, "Overwrite what exists.")
@@ -177,12 +191,22 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
     def _run_single(
         self, config: GeneratorConfig, budget: Budget, source: PrivateInput, session: Session
     ) -> Result[Release | LinkedRelease]:
-        from marginalsyn.host import generate
+        from marginalsyn.host import check_takes_reference, generate
         from marginalsyn.operations.opening import FoundTable
         from marginalsyn.operations.origins import PASSWORD, hides_password
+        from marginalsyn.operations.references import check_not_private, open_references
         from marginalsyn.release.folder import Release
 
         ledger = source.ledger()
+        references, lines = open_references(
+            self.reference, source.schema, ledger, seeded=self.seed is not None
+        )
+        for line in lines:
+            session.warn(line)
+        check_takes_reference(config, references)
+        check_not_private(
+            references, source.key, source.schema, source.all_rows, overlap=self.reference_overlaps
+        )
         found = FoundTable(source.key, ledger, partial(source.open, ledger), source)
         with self.paying(session, found, go_on=self.go_on) as tools:
             keeper, progress = tools["keeper"], tools["progress"]
@@ -197,6 +221,7 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
                 **tools,
                 accept_nonprivate_schema=self.accept_nonprivate_schema,
                 run=f"generate {config.name}",
+                references=references,
             )
             progress.report("write", text=str(self.out))
             release = Release.write(
@@ -208,7 +233,7 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
                 force=self.force,
             )
             keeper.finish()
-        self._remember(source, release, session, synthesis)
+        self._remember(source, release, session, synthesis, ledger)
         rows, columns = len(synthesis.frame), len(release.schema.names)
         made = f"{rows:,} synthetic rows, {columns} columns"
         result = self._made(release, made, source, ledger, {"rows": rows, "columns": columns})
@@ -272,6 +297,11 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
         constants = [part.strip() for part in self.constant.split(",") if part.strip()]
         linked = find_linked(source, sequence=self.sequence, constants=constants)
         if linked is not None:
+            if self.reference:
+                raise UsageError(
+                    "--reference (of linked tables) must not be given: only a release of one table "
+                    "leans on another"
+                )
             if self.resume:
                 raise UsageError(
                     "--resume (of linked tables) must not be given: their answers are not kept"
@@ -302,12 +332,13 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
         release: Release | LinkedRelease,
         session: Session,
         synthesis: Synthesis | None = None,
+        *paid: Ledger,
     ) -> None:
         """Remember how the release was made, and keep for the curator what depends on rows."""
         try:
             if synthesis is not None:
                 _keep_diagnostics(synthesis, release.path.name)
-            source.remember(release)
+            source.remember(release, *paid)
         except (OSError, UsageError) as error:
             # The release is there and paid for: what is lost is the memory of how it was made.
             session.warn(f"the release is written, but not remembered: {error}")
@@ -349,11 +380,20 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
                 if isinstance(choice, dict)
                 else []
             ),
+            *_leaning(statement.notes.get("leaned")),
             f"this release:    {statement.total()}",
             *describe_total(ledger),
             f"next: marginalsyn show {self.out}   marginalsyn verify {self.out}",
         ]
         return Result(release, facts, [str(self.out)], statement.warnings, notes)
+
+
+def _leaning(leaned: Any) -> list[str]:
+    """How much of a release is that of its references, in words."""
+    if not isinstance(leaned, dict):
+        return []
+    shares = ", ".join(f"{share:.0%} of what {name} say" for name, share in leaned.items())
+    return [f"leans on the reference: {shares}"]
 
 
 def _knobs(method: str) -> set[str]:
