@@ -247,20 +247,7 @@ class MarginalGenerator(Calibrated):
         measured = [
             known.get(name) or visit.measure((name,), sigma, purpose="one-way") for name in names
         ]
-        return summarise_one_way(
-            visit,
-            measured,
-            sigma_next=sigma_next,
-            merge=self.config.merge,
-            reference_mb=self.reference_mb,
-        )
-
-    @property
-    def reference_mb(self) -> float:
-        """The size limit of a model of reference tables; measured marginals come on top of it."""
-        return model_limit(
-            len(self.schema.names), getattr(self.config, "max_model_mb", 0.0) or 10.0
-        )
+        return summarise_one_way(visit, measured, sigma_next=sigma_next, merge=self.config.merge)
 
     def fit(
         self,

@@ -21,8 +21,9 @@ from marginalsyn.table.schema import Schema
 
 # A code or cell of a reference counts as so much of a row more: none is impossible.
 _MORE = 0.5
-# What a reference's own model is fitted to.
-_TOLERANCE = 1e-2
+# How near a reference's own model is fitted, and how large it may be: more takes longer and brings
+# nothing.
+_TOLERANCE, MODEL_MB = 1e-2, 2.0
 # A column is taken from a reference where answers make it as likely as not that the two agree.
 _LIKELY = 0.5
 
@@ -127,7 +128,6 @@ def make_prior(
     compression: Compression,
     zeros: Sequence[tuple[tuple[str, ...], np.ndarray]],
     total: float,
-    limit: float,
 ) -> Prior:
     """What the tables say over merged codes; each column and pair by the first that has it.
 
@@ -136,7 +136,6 @@ def make_prior(
         compression: how codes are merged.
         zeros: impossible cells.
         total: the number of rows of the private table, as far as it is known.
-        limit: of the size of their model, in MB.
     """
     domain = compression.domain
     places = {name: place for place, name in enumerate(domain)}
@@ -158,7 +157,7 @@ def make_prior(
     chosen: list[Observed] = []
     for information, both in sorted(related.values(), key=lambda one: -one[0]):
         cliques = [*(one.columns for one in chosen), both.columns]
-        if information > 0 and pgm.model_mb(domain, cliques) <= limit:
+        if information > 0 and pgm.model_mb(domain, cliques) <= MODEL_MB:
             chosen.append(both)
     model = pgm.fit(
         domain,

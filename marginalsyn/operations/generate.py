@@ -136,7 +136,7 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
 
     def plan(self, session: Session = PYTHON) -> Result[Any]:
         """Show the plan without reading or spending anything."""
-        from marginalsyn.host import calibrate
+        from marginalsyn.host import calibrate, check_takes_reference
         from marginalsyn.linked.generating import plan_views
         from marginalsyn.operations.linked import LinkedInput
 
@@ -155,6 +155,7 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
             facts |= {"unit": unit, "shares": dict(shares)}
             return Result(shares, facts, [Facts(pairs)], notes=[DRY_RUN])
         self._warn_of_persons(source, session)
+        check_takes_reference(config, self.reference)
         plan, schema = calibrate(config, source.schema, budget)[0].plan, source.schema
         unit = "one row" if schema.unit is None else schema.unit.text
         facts |= {
@@ -172,6 +173,7 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
             ("Workload", _workload(plan.workload)),
             ("Model", f"{plan.model_mb:.3g} MB" if plan.model_mb is not None else "not predicted"),
             *((name.capitalize(), value) for name, value in plan.facts.items()),
+            *(("Reference", str(name)) for name in self.reference),
         ]
         return Result(plan, facts, [Facts(pairs)], plan.warnings, [DRY_RUN])
 
@@ -191,21 +193,23 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
     def _run_single(
         self, config: GeneratorConfig, budget: Budget, source: PrivateInput, session: Session
     ) -> Result[Release | LinkedRelease]:
-        from marginalsyn.host import check_takes_reference, generate
+        from marginalsyn.host import generate
         from marginalsyn.operations.opening import FoundTable
         from marginalsyn.operations.origins import PASSWORD, hides_password
-        from marginalsyn.operations.references import check_not_private, open_references
+        from marginalsyn.operations.references import lean_on
         from marginalsyn.release.folder import Release
 
         ledger = source.ledger()
-        references, lines = open_references(
-            self.reference, source.schema, ledger, seeded=self.seed is not None
-        )
-        for line in lines:
-            session.warn(line)
-        check_takes_reference(config, references)
-        check_not_private(
-            references, source.key, source.schema, source.all_rows, overlap=self.reference_overlaps
+        references = lean_on(
+            self.reference,
+            config,
+            source.key,
+            source.schema,
+            source.all_rows,
+            ledger=ledger,
+            seeded=self.seed is not None,
+            overlaps=self.reference_overlaps,
+            warn=session.warn,
         )
         found = FoundTable(source.key, ledger, partial(source.open, ledger), source)
         with self.paying(session, found, go_on=self.go_on) as tools:

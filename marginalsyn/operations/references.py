@@ -8,7 +8,7 @@ reference is refused.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,15 +20,16 @@ from scipy.stats import chi2, poisson
 
 from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.errors import DataError, UsageError
+from marginalsyn.host import check_takes_reference
 from marginalsyn.release.derivation import PUBLIC, RELEASE
 from marginalsyn.release.folder import PRIVACY, Release
 from marginalsyn.release.sampling import draw
 from marginalsyn.sources.identity import same_source
 from marginalsyn.sources.source import open_source
 from marginalsyn.table.parts import parts_of
-from marginalsyn.validation import like
 
 if TYPE_CHECKING:
+    from marginalsyn.contract import GeneratorConfig
     from marginalsyn.records.ledger import Ledger
     from marginalsyn.table.schema import Schema
 
@@ -86,6 +87,39 @@ class ReferenceTable:
         return PrivateTable.open(self.data, shared.model_copy(update={"drop": left}))
 
 
+def lean_on(
+    given: Sequence[Given] | Given | None,
+    config: GeneratorConfig,
+    source: pd.DataFrame | str | Path,
+    schema: Schema,
+    rows: Callable[[Schema], pd.DataFrame],
+    *,
+    ledger: Ledger,
+    seeded: bool,
+    overlaps: bool,
+    warn: Callable[[str], None],
+) -> list[ReferenceTable]:
+    """Open and check the references of a run, before anything is charged.
+
+    Args:
+        given: as the user gave them.
+        config: of the method.
+        source: where the private rows lie.
+        schema: of the private table.
+        rows: all private rows, under a schema of some of its columns; for the curator alone.
+        ledger: that will be charged.
+        seeded: whether this run protects nobody.
+        overlaps: the curator's word that a reference is public though it shares rows.
+        warn: is called with what does not fit.
+    """
+    references, lines = open_references(given, schema, ledger, seeded=seeded)
+    check_takes_reference(config, references)
+    for line in lines:
+        warn(line)
+    check_not_private(references, source, schema, rows, overlaps=overlaps)
+    return references
+
+
 def open_references(
     given: Sequence[Given] | Given | None, schema: Schema, ledger: Ledger, *, seeded: bool
 ) -> tuple[list[ReferenceTable], list[str]]:
@@ -117,9 +151,9 @@ def check_not_private(
     references: Sequence[ReferenceTable],
     source: pd.DataFrame | str | Path,
     schema: Schema,
-    rows: Any,
+    rows: Callable[[Schema], pd.DataFrame],
     *,
-    overlap: bool,
+    overlaps: bool,
 ) -> None:
     """Refuse a reference that is the private table or holds rows of it, as far as that shows.
 
@@ -130,8 +164,8 @@ def check_not_private(
         references: the tables; releases were paid for and are not compared.
         source: where the private rows lie.
         schema: of the private table.
-        rows: opens the private rows under a schema of some of its columns.
-        overlap: the curator's word that a reference is public though it shares rows.
+        rows: all private rows, under a schema of some of its columns.
+        overlaps: the curator's word that a reference is public though it shares rows.
     """
     for reference in references:
         if reference.facts["kind"] == RELEASE:
@@ -153,7 +187,7 @@ def check_not_private(
                 "column that both have holds the same values equally often. Name a table that is "
                 "public. Nothing was charged"
             )
-        if not overlap and _share_rows(_contents(frame), _contents(private)):
+        if not overlaps and _share_rows(_contents(frame), _contents(private)):
             raise UsageError(
                 f"reference ({reference.name}) must be public, but it shares more rows with the "
                 "private table than two tables of different persons do: it may be a part of it. "
@@ -245,21 +279,19 @@ def _fitting(reference: ReferenceTable, schema: Schema) -> tuple[ReferenceTable,
 
     try:
         shared = reference.columns(schema)
-        open_ = {*schema.open, *schema.derived}
-        kept = schema.select([name for name in shared if name not in open_])
-        checks = check_data(reference.data, kept) if kept.names else []
+        kept = [name for name in shared if name not in {*schema.open, *schema.derived}]
+        checks = check_data(reference.data, schema.select(kept)) if kept else []
     except DataError as error:
         raise UsageError(
             f"reference ({reference.name}) must be a readable table: {error}"
         ) from error
-    if checks and not checks[0].rows:
-        raise UsageError(f"reference ({reference.name}) must hold rows: it has none")
     if not shared:
-        near = "".join(like(name, schema.names) for name in reference.present[:30])
         raise UsageError(
             f"reference ({reference.name}) must have a column of the schema: it has "
-            f"{', '.join(reference.present[:10])}, the schema {', '.join(schema.names[:10])}{near}"
+            f"{', '.join(reference.present[:10])}, the schema {', '.join(schema.names[:10])}"
         )
+    if checks and not checks[0].rows:
+        raise UsageError(f"reference ({reference.name}) must hold rows: it has none")
     left: set[str] = set()
     lines = []
     for check in checks:

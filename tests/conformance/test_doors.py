@@ -348,6 +348,7 @@ READERS: dict[tuple[str, ...], set[str]] = {
         # The curator's comparison of a reference with the private rows, before any charge.
         "marginalsyn/operations/references.py",
         "marginalsyn/operations/origins.py",
+        "marginalsyn/operations/synthesizer.py",
         "marginalsyn/operations/schema.py",  # a check of keys
         "marginalsyn/operations/sides.py",  # of real rows that were named for an evaluation
         "plugins/audit/testkit/sources.py",  # the test kit, on made-up rows
