@@ -55,12 +55,15 @@ def described(notes: Mapping[str, Any]) -> list[str]:
         if one.get("kind") == PUBLIC:
             found.append(f"The reference {name} counts as public: the curator vouched for it.")
         elif one.get("ledger") == "the same":
-            found.append(f"The reference {name} is a release that the same ledger paid for.")
+            found.append(
+                f"The reference {name} is a release that the same ledger paid for: its cost is in "
+                "that ledger's total and not in these numbers."
+            )
         else:
             found.append(
-                f"The reference {name} is a release that another ledger paid for (eps "
-                f"{one.get('eps', 0):g}, delta {one.get('delta', 0):g}): what that promised to its "
-                f"own rows adds to this. It protects {one.get('protects')}."
+                f"The reference {name} is a release that another ledger paid for, as far as is "
+                f"known (eps {one.get('eps', 0):g}, delta {one.get('delta', 0):g}): for whoever is "
+                f"in both tables that cost adds to this one. It protects {one.get('protects')}."
             )
     return found
 
