@@ -33,6 +33,7 @@ from marginalsyn.graphical.compression import Compression
 from marginalsyn.graphical.estimation import draw_possible
 from marginalsyn.graphical.one_way import OneWay, draw_frame, summarise_one_way
 from marginalsyn.graphical.private_pgm import fit_mbi, load_mbi
+from marginalsyn.graphical.reference import MODEL_MB
 from marginalsyn.privacy.zcdp import gaussian_sigma
 from marginalsyn.table.codec import Codec
 
@@ -179,6 +180,8 @@ def leaning(fitted: pgm.Fitted, one_way: OneWay) -> dict[str, Any]:
 # Tolerances of fits. A shrunken one comes as near to the rows in a third of the steps: what it
 # still gains after that is far below the noise.
 LIKELIEST, SHRUNKEN = 1e-3, 1e-2
+# A reference may make a model larger by so much.
+ROOM_MB = 4 * MODEL_MB
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,7 +266,10 @@ class MarginalGenerator(Calibrated):
         estimator = estimator or self.config.estimator
         if estimator == "mbi":
             return fit_mbi(one_way.domain, observed, one_way.total, zeros=one_way.zeros, warm=warm)
-        shrinkage = estimator == "pulled"
+        shrinkage, prior = estimator == "pulled", None
+        if shrinkage and one_way.references:
+            limit = getattr(self.config, "max_model_mb", 0.0) + ROOM_MB
+            prior = one_way.reference.prior((m.columns for m in observed), limit)
         return pgm.fit(
             one_way.domain,
             observed,
@@ -273,7 +279,7 @@ class MarginalGenerator(Calibrated):
             tolerance=tolerance or (SHRUNKEN if shrinkage else LIKELIEST),
             max_iters=max_iters,
             shrinkage=shrinkage,
-            prior=one_way.prior if shrinkage else None,
+            prior=prior,
         )
 
     def draw(

@@ -24,8 +24,7 @@ from marginalsyn.graphical.estimation import (
     project_to_simplex,
     warn_of_noise,
 )
-from marginalsyn.graphical.reference import CodedReference, make_prior, trusted
-from marginalsyn.graphical.shrunken_fit import Prior
+from marginalsyn.graphical.reference import CodedReference, ReferenceModel, trusted
 from marginalsyn.table.codec import Codec
 
 if TYPE_CHECKING:
@@ -54,11 +53,9 @@ class OneWay:
     references: Sequence[CodedReference] = ()
 
     @cached_property
-    def prior(self) -> Prior | None:
+    def reference(self) -> ReferenceModel:
         """What the references say over merged codes."""
-        if not self.references:
-            return None
-        return make_prior(self.references, self.compression, self.zeros, self.total)
+        return ReferenceModel(self.references, self.compression, self.zeros, self.total)
 
 
 def summarise_one_way(

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from marginalsyn.graphical import model as pgm
 from marginalsyn.graphical.compression import identity
 from marginalsyn.graphical.model import Observed, fit
-from marginalsyn.graphical.reference import CodedReference, make_prior
+from marginalsyn.graphical.reference import CodedReference, ReferenceModel
 from marginalsyn.graphical.shrunken_fit import (
     COLUMN_STRENGTH,
     Prior,
@@ -47,7 +48,7 @@ def rows_of(truth, rows, seed=2):
 
 
 def prior_of(truth, rows=200):
-    return make_prior([rows_of(truth, rows)], identity(DOMAIN), (), TOTAL)
+    return ReferenceModel([rows_of(truth, rows)], identity(DOMAIN), (), TOTAL).prior((), 1.0)
 
 
 def optimum(loss):
@@ -162,6 +163,23 @@ def test_two_references_give_each_what_it_has():
     truth = table(5)
     whole = rows_of(truth, 4000)
     first, second = whole.select({"a", "b"}), whole.select({"b", "c"})
-    prior = make_prior([first, second], identity(DOMAIN), (), TOTAL)
+    prior = ReferenceModel([first, second], identity(DOMAIN), (), TOTAL).prior((), 1.0)
     assert set(prior.columns) == {0, 1, 2}
     assert {q for q in prior.logs if len(q) > 1} == {(0, 1), (1, 2)}
+
+
+def test_the_pairs_of_a_reference_leave_a_model_within_its_limit():
+    rng, names = np.random.default_rng(0), tuple("abcdef")
+    codes = rng.integers(0, 6, (500, 1)) + rng.integers(0, 6, (500, 6))
+    table = CodedReference(names, codes, (11,) * 6, 500.0)
+    whole = ReferenceModel([table], identity(dict.fromkeys(names, 11)), (), 500.0)
+    tree = [("a", name) for name in "bcdef"]
+
+    def pairs(cliques, limit):
+        return [q for q in whole.prior(cliques, limit).logs if len(q) > 1]
+
+    assert len(pairs((), 1.0)) > len(pairs((), 0.005)) > 0
+    for limit in (0.005, 0.05):
+        named = [tuple(names[v] for v in q) for q in pairs(tree, limit)]
+        size = pgm.model_mb(dict.fromkeys(names, 11), [*tree, *named])
+        assert size <= max(limit, pgm.model_mb(dict.fromkeys(names, 11), tree))
