@@ -3,6 +3,7 @@
     python benchmarks/reference.py --tables compas heart telco ma --eps 0.1 0.2 0.5 1 2 --releases 3
     python benchmarks/reference.py --data FOLDER ...   # where the coded and NIST tables lie
     python benchmarks/reference.py --models ...        # excess of a linear model and of boosting
+    python benchmarks/reference.py --years 5 ...       # each release leans on that of the last year
 
 A part of every table is the private one, another part the reference of the same population. The
 others are made of that part. shifted: rows are kept by their label and by a column, for `ma`
@@ -10,15 +11,18 @@ others are made of that part. shifted: rows are kept by their label and by a col
 columns are right, and relations are as far from right as sorting makes them. reversed: codes stand
 for each other, last for first. A line gives the mean over releases of the two-way total variation
 from the private rows, beside it the ratio to no reference, and how much the release leans on it.
-Noise is seeded, and the same for all references.
+Noise is seeded, and the same for all references. With --years a fifth of the private rows change
+every year, and a line gives the error of each year's release.
 """
 
 from __future__ import annotations
 
 import argparse
+import tempfile
 import time
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +39,7 @@ from marginalsyn.operations.references import open_references
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.noise import make_noise
 from marginalsyn.records.ledger import Ledger
+from marginalsyn.release.folder import Release
 from marginalsyn.table.schema import Schema
 
 # Rows of the private table and of the reference.
@@ -113,6 +118,46 @@ def release(case: Case, eps: float, seed: int, reference: pd.DataFrame | None) -
     return case.codec.encode(made.frame), statement.notes.get("leaned", {}), seconds
 
 
+def years(args: argparse.Namespace) -> Iterator[str]:
+    """One line a table, budget and way: the error of every year's release."""
+    for name in args.tables:
+        case, _ = split(name, args.data)
+        rows = read(name, args.data)[0].sample(frac=1, random_state=1).reset_index(drop=True)
+        own, step = len(case.train), len(case.train) // 5
+        tables = [
+            replace(case, train=rows.iloc[np.arange(own) + year * step].reset_index(drop=True))
+            for year in range(args.years)
+        ]
+        for eps in args.eps:
+            for leaning in (False, True):
+                found = [
+                    [variation(table, codes, 2) for table, codes in zip(tables, made, strict=True)]
+                    for made in (chain(tables, eps, 100 + s, leaning) for s in range(args.releases))
+                ]
+                way = "last year's release" if leaning else "none"
+                shown = ", ".join(f"{error:.4f}" for error in np.mean(found, axis=0))
+                yield f"| {name} | {eps:g} a year | {way} | {shown} |"
+
+
+def chain(tables: list[Case], eps: float, seed: int, leaning: bool) -> list[np.ndarray]:
+    """Codes of one release a year."""
+    found, last = [], None
+    with tempfile.TemporaryDirectory() as folder:
+        for year, case in enumerate(tables):
+            given = last if leaning else None
+            references, _ = open_references(given, case.schema, Ledger(None), seeded=True)
+            made, statement = generate(
+                PrivateTable.open(case.train, case.schema),
+                make_config("auto"),
+                Budget(eps=eps, delta=case.delta, allow_large_delta=True),
+                noise=make_noise(1000 * year + seed),
+                references=references,
+            )
+            last = Release.write(made, case.schema, statement, Path(folder) / str(year))
+            found.append(case.codec.encode(made.frame))
+    return found
+
+
 def lines(args: argparse.Namespace) -> Iterator[str]:
     """One line a table, budget and kind of reference."""
     for name in args.tables:
@@ -153,8 +198,14 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=KINDS)
     parser.add_argument("--releases", type=int, default=3)
     parser.add_argument("--models", action="store_true")
+    parser.add_argument("--years", type=int, default=0)
     args = parser.parse_args()
     warnings.simplefilter("ignore")
+    if args.years:
+        print("| table | eps | reference | two-way TV, year by year |\n|---|---|---|---|")
+        for line in years(args):
+            print(line, flush=True)
+        return
     models = " linear | boosting |" if args.models else ""
     print(f"| table | eps | reference | two-way TV | ratio | leaned |{models} cpu s |")
     print("|---|---|---|---|---|---|---|" + "---|---|" * args.models)
