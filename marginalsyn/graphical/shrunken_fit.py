@@ -145,7 +145,9 @@ def fit_shrunken(
     shrink to in place of independence.
     """
     columns = column_counts(sizes, targets, total, prior)
-    base = {(v,): np.log(column.values / total) for v, column in enumerate(columns)}
+    base: dict[Scope, np.ndarray] = {
+        (v,): np.log(column.values / total) for v, column in enumerate(columns)
+    }
     expected: dict[Scope, np.ndarray] = {}
     leaned: dict[Scope, float] = {}
 
@@ -193,8 +195,8 @@ def fit_shrunken(
             ratio = _likelihoods(scope, targets[scope], columns, expected[scope], total)[1]
             leaned[scope] = own[scope] / (own[scope] + ratio) if scope in base else 0.0
     contraction, iterations = fitted(own, start or {})
-    found = dict(zip(((v,) for v in range(len(sizes))), contraction.marginals, strict=False))
-    found.update(zip(own, contraction.marginals[len(sizes) :], strict=False))
+    measured: list[Scope] = [*((v,) for v in range(len(sizes))), *own]
+    found = dict(zip(measured, contraction.marginals, strict=False))
     loss = 0.5 * sum(
         float((t.weight * np.square(found[scope] * total - t.values)).sum())
         for scope, t in targets.items()
