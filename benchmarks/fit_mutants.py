@@ -7,15 +7,66 @@ from mutants import Mutant
 COLUMN_COUNTS = "marginalsyn/graphical/shrunken_fit.py"
 SETTLED = "tests/graphical/test_column_counts.py"
 LIMITS = "tests/answers/test_limits.py"
+LEANING = "tests/graphical/test_reference.py"
+REFERENCES = "tests/operations/test_references.py"
+COMPARED = "marginalsyn/operations/references.py"
 
 FITS = (
     Mutant(
         "shapes-not-weighed",
         "even and spiky columns are settled alike, whatever the answers say",
         COLUMN_COUNTS,
-        "shares = np.exp(np.array(evidence) - max(evidence))",
-        "shares = np.ones(len(evidence))",
+        "found = np.exp(self.evidence - self.evidence.max())",
+        "found = np.ones(len(self.evidence))",
         (SETTLED,),
+    ),
+    Mutant(
+        "reference-is-the-private-table",
+        "the private table's own rows, in another order, are taken for a public reference",
+        COMPARED,
+        "    check_not_private(references, source, schema, rows, overlaps=overlaps)\n",
+        "",
+        (REFERENCES, "-k", "refused_before_any_charge"),
+    ),
+    Mutant(
+        "parts-of-the-private-table-pass",
+        "a reference that holds a part of the private rows is taken for public",
+        COMPARED,
+        "if not overlaps and _share_rows(",
+        "if False and _share_rows(",
+        (REFERENCES, "-k", "refused_before_any_charge"),
+    ),
+    Mutant(
+        "held-out-rows-as-reference",
+        "the comparison with a reference forgets the rows that are held out",
+        "marginalsyn/operations/origins.py",
+        'kept=self.kept.model_copy(update={"holdout": 0.0})',
+        "kept=self.kept",
+        (REFERENCES, "-k", "held_out"),
+    ),
+    Mutant(
+        "seeded-release-as-reference",
+        "a seeded release, whose noise can be taken away, is leaned on",
+        COMPARED,
+        "if not statement.private and not seeded:",
+        "if False:",
+        (REFERENCES, "-k", "seeded_release"),
+    ),
+    Mutant(
+        "wrong-reference-believed",
+        "a reference is leaned on in columns that the answers refute",
+        "marginalsyn/graphical/reference.py",
+        "if settled and np.mean([one.trusted for one in settled.values()]) >= _LIKELY:",
+        "if settled:",
+        (REFERENCES, "-k", "costs_nothing"),
+    ),
+    Mutant(
+        "refuted-pairs-kept",
+        "a pair of a reference is leaned on though its answers are likelier without it",
+        COLUMN_COUNTS,
+        "    if sum(gains.values()) < 0:\n",
+        "    return set()\n    if sum(gains.values()) < 0:\n",
+        (LEANING, "-k", "refute"),
     ),
     Mutant(
         "surplus-off-every-count-alike",

@@ -248,7 +248,7 @@ def generate(
 generate_linked = generate
 
 
-def check_takes_reference(config: Any, references: Sequence[Reference]) -> None:
+def check_takes_reference(config: Any, references: Sequence[Any]) -> None:
     """Refuse a method that could do nothing with a reference."""
     if references and not Duties(config).takes_reference:
         able = [plugin.name for plugin in plugins(GENERATORS) if _takes_reference(plugin.name)]

@@ -54,6 +54,8 @@ def test_parameters_and_clones():
         "neighbours",
         "options",
         "progress",
+        "reference",
+        "reference_overlaps",
         "schema",
         "seed",
         "void_earlier_promises",

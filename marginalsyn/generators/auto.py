@@ -127,11 +127,7 @@ class Auto(Calibrated):
             if star:
                 if self.config.merge is None:  # the shrunken fit tells noise from rows better
                     one_way = summarise_one_way(
-                        visit,
-                        one_way.measurements,
-                        sigma_next=self.tree().guess,
-                        merge=0.0,
-                        reference_mb=self.tree().reference_mb,
+                        visit, one_way.measurements, sigma_next=self.tree().guess, merge=0.0
                     )
                 choice = {"method": FixedMarginalsConfig.name, "why": self._why(one_way)}
             else:

@@ -33,6 +33,7 @@ from marginalsyn.graphical.compression import Compression
 from marginalsyn.graphical.estimation import draw_possible
 from marginalsyn.graphical.one_way import OneWay, draw_frame, summarise_one_way
 from marginalsyn.graphical.private_pgm import fit_mbi, load_mbi
+from marginalsyn.graphical.reference import MODEL_MB
 from marginalsyn.privacy.zcdp import gaussian_sigma
 from marginalsyn.table.codec import Codec
 
@@ -164,9 +165,23 @@ def whole_rows(total: float) -> int:
     return int(min(max(1, round(total)), MAX_ROWS))
 
 
+def leaning(fitted: pgm.Fitted, one_way: OneWay) -> dict[str, Any]:
+    """How much a release leans on its references, from 0 to 1, as post-processing of its answers.
+
+    It is a mean over columns and over measured pairs, 0 for those that no reference has.
+    """
+    measured = {m.columns for m in one_way.measurements} | set(fitted.shrinkage)
+    singles = [fitted.leaned.get(q, 0.0) for q in measured if len(q) == 1]
+    pairs = [fitted.leaned.get(q, 0.0) for q in measured if len(q) > 1]
+    each = {"columns": singles, "pairs": pairs}
+    return {"leaned": {name: round(float(np.mean(v)), 3) for name, v in each.items() if v}}
+
+
 # Tolerances of fits. A shrunken one comes as near to the rows in a third of the steps: what it
 # still gains after that is far below the noise.
 LIKELIEST, SHRUNKEN = 1e-3, 1e-2
+# A reference may make a model larger by so much.
+ROOM_MB = 4 * MODEL_MB
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -237,20 +252,7 @@ class MarginalGenerator(Calibrated):
         measured = [
             known.get(name) or visit.measure((name,), sigma, purpose="one-way") for name in names
         ]
-        return summarise_one_way(
-            visit,
-            measured,
-            sigma_next=sigma_next,
-            merge=self.config.merge,
-            reference_mb=self.reference_mb,
-        )
-
-    @property
-    def reference_mb(self) -> float:
-        """The size limit of a model of reference tables; measured marginals come on top of it."""
-        return model_limit(
-            len(self.schema.names), getattr(self.config, "max_model_mb", 0.0) or 10.0
-        )
+        return summarise_one_way(visit, measured, sigma_next=sigma_next, merge=self.config.merge)
 
     def fit(
         self,
@@ -266,7 +268,10 @@ class MarginalGenerator(Calibrated):
         estimator = estimator or self.config.estimator
         if estimator == "mbi":
             return fit_mbi(one_way.domain, observed, one_way.total, zeros=one_way.zeros, warm=warm)
-        shrinkage = estimator == "pulled"
+        shrinkage, prior = estimator == "pulled", None
+        if shrinkage and one_way.references:
+            limit = getattr(self.config, "max_model_mb", 0.0) + ROOM_MB
+            prior = one_way.reference.prior((m.columns for m in observed), limit)
         return pgm.fit(
             one_way.domain,
             observed,
@@ -276,7 +281,7 @@ class MarginalGenerator(Calibrated):
             tolerance=tolerance or (SHRUNKEN if shrinkage else LIKELIEST),
             max_iters=max_iters,
             shrinkage=shrinkage,
-            prior=one_way.prior if shrinkage else None,
+            prior=prior,
         )
 
     def draw(
@@ -300,7 +305,12 @@ class MarginalGenerator(Calibrated):
             measurements=measurements,
             model=model,
             warnings=(*one_way.warnings, *warnings),
-            notes={"estimated_rows": estimated, "merged_to": merged, **notes},
+            notes={
+                "estimated_rows": estimated,
+                "merged_to": merged,
+                **(leaning(fitted, one_way) if visit.references else {}),
+                **notes,
+            },
         )
 
 

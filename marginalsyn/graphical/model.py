@@ -118,6 +118,7 @@ def fit(
             loss=shrunken.loss + constant,
             iterations=shrunken.iterations,
             shrinkage={layout.named(scope): k for scope, k in shrunken.strengths.items()},
+            leaned={layout.named(scope): share for scope, share in shrunken.leaned.items()},
         )
     scopes = [*targets, *singles(layout, targets)]
     contraction = Contraction(triangulate(layout.sizes, [*scopes, *fixed]), [*scopes, *fixed])
@@ -154,6 +155,7 @@ class Fitted:
         loss: half the sum of squared differences to the measurements over their variances.
         iterations: steps that the fit took.
         shrinkage: its strength for each interaction; empty where a fit does not shrink.
+        leaned: how much of each measured column and interaction is a reference's, from 0 to 1.
     """
 
     domain: dict[str, int]
@@ -162,6 +164,7 @@ class Fitted:
     loss: float = 0.0
     iterations: int = 0
     shrinkage: dict[tuple[str, ...], float] = field(default_factory=dict)
+    leaned: dict[tuple[str, ...], float] = field(default_factory=dict)
 
     @property
     def cliques(self) -> list[tuple[str, ...]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -23,8 +24,7 @@ from marginalsyn.graphical.estimation import (
     project_to_simplex,
     warn_of_noise,
 )
-from marginalsyn.graphical.reference import make_prior, trusted
-from marginalsyn.graphical.shrunken_fit import Prior
+from marginalsyn.graphical.reference import CodedReference, ReferenceModel, trusted
 from marginalsyn.table.codec import Codec
 
 if TYPE_CHECKING:
@@ -38,7 +38,10 @@ L1_PER_CELL = math.sqrt(2 / math.pi)  # mean |N(0, 1)|: the noise that one cell 
 
 @dataclass(frozen=True, kw_only=True)
 class OneWay:
-    """The released one-way marginals and what follows from them; ``prior`` of reference tables."""
+    """The released one-way marginals and what follows from them.
+
+    ``references`` are those that the answers bear out, the best first.
+    """
 
     measurements: tuple[Measurement, ...]
     total: float
@@ -47,7 +50,12 @@ class OneWay:
     observed: tuple[Measurement, ...]
     zeros: tuple[tuple[tuple[str, ...], np.ndarray], ...]
     warnings: tuple[str, ...]
-    prior: Prior | None = None
+    references: Sequence[CodedReference] = ()
+
+    @cached_property
+    def reference(self) -> ReferenceModel:
+        """What the references say over merged codes."""
+        return ReferenceModel(self.references, self.compression, self.zeros, self.total)
 
 
 def summarise_one_way(
@@ -56,7 +64,6 @@ def summarise_one_way(
     *,
     sigma_next: float,
     merge: float,
-    reference_mb: float = 0.0,
 ) -> OneWay:
     """What follows from measured one-way marginals, with codes merged that noise would drown.
 
@@ -65,7 +72,6 @@ def summarise_one_way(
         measured: every one-way marginal; what is ``KNOWN`` of them was not measured.
         sigma_next: noise that the larger marginals will have, as far as it is known beforehand.
         merge: how readily codes are merged; 0 merges none.
-        reference_mb: the size limit of a model of the reference tables, if there are any.
     """
     schema = visit.schema
     visit.review(measured)
@@ -75,7 +81,6 @@ def summarise_one_way(
     merges = dict(identity(schema.domain).merges)
     references = trusted(visit.references, schema, measured, total)
     settled = {name: c.counts for r in reversed(references) for name, c in r.settled.items()}
-    tables = [reference.table for reference in references]
     for m in measured:
         (name,) = m.columns
         if merge > 0 and name not in untouched and m.values.size > 2:
@@ -90,7 +95,7 @@ def summarise_one_way(
         observed=tuple(compression.compress(m) for m in measured),
         zeros=zeros,
         warnings=(*warn_of_noise(total, spread), *_drowned(measured, total)),
-        prior=make_prior(tables, compression, zeros, total, reference_mb) if tables else None,
+        references=[reference.table for reference in references],
     )
 
 

@@ -7,7 +7,7 @@ follows from its rows and from noisy answers.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
@@ -21,8 +21,11 @@ from marginalsyn.table.schema import Schema
 
 # A code or cell of a reference counts as so much of a row more: none is impossible.
 _MORE = 0.5
-# What a reference's own model is fitted to.
-_TOLERANCE = 1e-2
+# How near a reference's own model is fitted, and how large it may be: more takes longer and brings
+# nothing.
+_TOLERANCE, MODEL_MB = 1e-2, 2.0
+# Of more pairs those are left out that say least.
+MOST_PAIRS = 400
 # A column is taken from a reference where answers make it as likely as not that the two agree.
 _LIKELY = 0.5
 
@@ -31,7 +34,8 @@ class Reference(Protocol):
     """A reference table: its columns, and its rows as codes of a schema.
 
     ``rows`` is how many rows its counts are as good as, which for a release is not how many are
-    drawn from its model; ``digest`` is of its contents, ``facts`` what a statement says of it.
+    drawn from its model; 0 of as many as it has. ``digest`` is of its contents, ``facts`` what a
+    statement says of it.
     """
 
     @property
@@ -62,7 +66,8 @@ class CodedReference:
         """Code the columns that a reference shares with a schema."""
         names = tuple(reference.columns(schema))
         sizes = tuple(schema.column(name).size for name in names)
-        return cls(names, reference.codes(schema), sizes, reference.rows)
+        codes = reference.codes(schema)
+        return cls(names, codes, sizes, reference.rows or float(len(codes)))
 
     def select(self, names: Collection[str]) -> CodedReference:
         """The same rows with some of the columns."""
@@ -74,7 +79,7 @@ class CodedReference:
             codes=self.codes[:, kept],
         )
 
-    def counts(self, columns: Sequence[str]) -> np.ndarray:
+    def marginal(self, columns: Sequence[str]) -> np.ndarray:
         """The counts of one or two columns, adding up to ``rows``."""
         places = [self.names.index(name) for name in columns]
         shape = tuple(self.sizes[place] for place in places)
@@ -84,7 +89,7 @@ class CodedReference:
 
     def near(self, column: str, total: float) -> tuple[np.ndarray, float]:
         """The share of each code, and the largest strength of shrinking a table's counts to it."""
-        counts = self.counts((column,)) + _MORE
+        counts = self.marginal((column,)) + _MORE
         return counts / counts.sum(), self.rows / (self.rows + total)
 
     def settled(self, measured: Sequence[Measured], total: float) -> dict[str, SettledColumn]:
@@ -120,66 +125,83 @@ def trusted(
     return sorted(found, key=lambda one: -np.mean([c.trusted for c in one.settled.values()]))
 
 
-def make_prior(
-    tables: Sequence[CodedReference],
-    compression: Compression,
-    zeros: Sequence[tuple[tuple[str, ...], np.ndarray]],
-    total: float,
-    limit: float,
-) -> Prior:
-    """What the tables say over merged codes; each column and pair by the first that has it.
+class ReferenceModel:
+    """What references say over merged codes; each column and pair by the first that has it.
 
     Args:
         tables: the best first.
         compression: how codes are merged.
         zeros: impossible cells.
         total: the number of rows of the private table, as far as it is known.
-        limit: of the size of their model, in MB.
     """
-    domain = compression.domain
-    places = {name: place for place, name in enumerate(domain)}
-    columns: dict[int, tuple[np.ndarray, float]] = {}
-    observed: list[Observed] = []
-    related: dict[tuple[str, str], tuple[float, Observed]] = {}
-    for table in tables:
-        known = [name for name in domain if name in table.names]
-        for name in known:
-            if places[name] not in columns:
-                one = _observed(table, (name,), compression, total)
-                observed.append(one)
-                shares = np.maximum(one.values, 0) + _MORE * total / table.rows
-                columns[places[name]] = shares / shares.sum(), table.rows / (table.rows + total)
-        for pair in itertools.combinations(known, 2):
-            if pair not in related:
-                both = _observed(table, pair, compression, total)
-                related[pair] = _information(both.values, table.rows), both
-    chosen: list[Observed] = []
-    for information, both in sorted(related.values(), key=lambda one: -one[0]):
-        cliques = [*(one.columns for one in chosen), both.columns]
-        if information > 0 and pgm.model_mb(domain, cliques) <= limit:
-            chosen.append(both)
-    model = pgm.fit(
-        domain,
-        [*observed, *chosen],
-        total=total,
-        zeros=zeros,
-        tolerance=_TOLERANCE,
-        shrinkage=True,
-    )
-    logs = pgm.first_logs(model.contraction).items()
-    return Prior(columns, {scope: table for scope, table in logs if np.isfinite(table).all()})
 
+    def __init__(
+        self,
+        tables: Sequence[CodedReference],
+        compression: Compression,
+        zeros: Sequence[tuple[tuple[str, ...], np.ndarray]],
+        total: float,
+    ) -> None:
+        self._domain, self._zeros, self._total = compression.domain, zeros, total
+        places = {name: place for place, name in enumerate(self._domain)}
+        self._columns: dict[int, tuple[np.ndarray, float]] = {}
+        self._singles: list[Observed] = []
+        related: dict[tuple[str, ...], tuple[float, Observed]] = {}
+        for table in tables:
+            known = [name for name in self._domain if name in table.names]
+            strength = table.rows / (table.rows + total)
+            for name in known:
+                if places[name] not in self._columns:
+                    one = _observed(table, (name,), compression, total)
+                    self._singles.append(one)
+                    shares = one.values + _MORE * total / table.rows
+                    self._columns[places[name]] = shares / shares.sum(), strength
+            for pair in itertools.combinations(known, 2):
+                if pair not in related:
+                    both = _observed(table, pair, compression, total)
+                    related[pair] = _information(both.values, table.rows), both
+        ranked = sorted(related.values(), key=lambda one: -one[0])
+        self._pairs = [both for information, both in ranked[:MOST_PAIRS] if information > 0]
+        self._known: dict[tuple[tuple[str, ...], ...], Prior] = {}
 
-def without_pairs(prior: Prior) -> Prior:
-    """What a reference says of single columns alone."""
-    return prior._replace(logs={q: logs for q, logs in prior.logs.items() if len(q) == 1})
+    def prior(self, cliques: Iterable[Sequence[str]], limit: float) -> Prior:
+        """The references as a prior, with as many pairs as leave a model small.
+
+        Args:
+            cliques: the measured marginals, which the model holds as well.
+            limit: of the size of a model of both, in MB; never larger than ``MODEL_MB`` by itself.
+        """
+        chosen: list[Observed] = []
+        measured = [*cliques, *(columns for columns, _ in self._zeros)]
+        limit = max(limit, pgm.model_mb(self._domain, measured))
+        for both in self._pairs:
+            own = [*(one.columns for one in chosen), both.columns]
+            if (
+                pgm.model_mb(self._domain, own) <= MODEL_MB
+                and pgm.model_mb(self._domain, [*measured, *own]) <= limit
+            ):
+                chosen.append(both)
+        key = tuple(one.columns for one in chosen)
+        if key not in self._known:
+            model = pgm.fit(
+                self._domain,
+                [*self._singles, *chosen],
+                total=self._total,
+                zeros=self._zeros,
+                tolerance=_TOLERANCE,
+                shrinkage=True,
+            )
+            logs = pgm.first_logs(model.contraction).items()
+            finite = {scope: table for scope, table in logs if np.isfinite(table).all()}
+            self._known[key] = Prior(self._columns, finite)
+        return self._known[key]
 
 
 def _observed(
     table: CodedReference, columns: tuple[str, ...], compression: Compression, total: float
 ) -> Observed:
     """A reference's counts scaled to the private table's rows, with its own sampling noise."""
-    counts = table.counts(columns)
+    counts = table.marginal(columns)
     for axis, name in enumerate(columns):
         merge = compression.merges[name]
         counts = counts if merge.trivial else sum_groups(counts, merge.groups, axis)

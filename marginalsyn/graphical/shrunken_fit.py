@@ -145,7 +145,9 @@ def fit_shrunken(
     shrink to in place of independence.
     """
     columns = column_counts(sizes, targets, total, prior)
-    base = {(v,): np.log(column.values / total) for v, column in enumerate(columns)}
+    base: dict[Scope, np.ndarray] = {
+        (v,): np.log(column.values / total) for v, column in enumerate(columns)
+    }
     expected: dict[Scope, np.ndarray] = {}
     leaned: dict[Scope, float] = {}
 
@@ -193,8 +195,8 @@ def fit_shrunken(
             ratio = _likelihoods(scope, targets[scope], columns, expected[scope], total)[1]
             leaned[scope] = own[scope] / (own[scope] + ratio) if scope in base else 0.0
     contraction, iterations = fitted(own, start or {})
-    found = dict(zip(((v,) for v in range(len(sizes))), contraction.marginals, strict=False))
-    found.update(zip(own, contraction.marginals[len(sizes) :], strict=False))
+    measured: list[Scope] = [*((v,) for v in range(len(sizes))), *own]
+    found = dict(zip(measured, contraction.marginals, strict=False))
     loss = 0.5 * sum(
         float((t.weight * np.square(found[scope] * total - t.values)).sum())
         for scope, t in targets.items()
@@ -377,8 +379,8 @@ def _likelihoods(
 
 # Shapes that are weighed: from a few codes that have nearly all rows, to all codes alike.
 SHAPES = np.geomspace(0.02, 50.0, 12)
-# Strengths of shrinking to a reference's counts, as shares of the largest: they are as near as chance
-# allows, or the reference has next to nothing to do with the table.
+# Strengths of shrinking to a reference's counts, as shares of the largest: from tables that have
+# next to nothing to do with each other, to tables that differ by chance alone.
 CLOSENESS = np.geomspace(1e-4, 1.0, 12)
 # Places at which a count is weighed, in deviations of its noise.
 _STEPS = np.linspace(-6.0, 6.0, 49)
@@ -410,6 +412,7 @@ class Settled(NamedTuple):
     found: np.ndarray
     evidence: np.ndarray
     kept: np.ndarray
+    total: float
 
     def chances(self, shares: np.ndarray | None) -> np.ndarray:
         """How likely each law is; ``shares`` are those of all that are no reference's, then of each
@@ -424,7 +427,7 @@ class Settled(NamedTuple):
     def counts(self, shares: np.ndarray | None) -> np.ndarray:
         """The counts in the mean over all laws."""
         counts = np.tensordot(self.chances(shares), self.found, axes=1)
-        return np.asarray(counts * (self.found[0].sum() / counts.sum()))
+        return np.asarray(counts * (self.total / counts.sum()))
 
 
 def _settle(
@@ -463,7 +466,7 @@ def _settle(
         found.append(np.maximum(counts + lack * spread / max(spread.sum(), _NONE), 0.5 * counts))
         evidence.append(float((top[:, 0] - np.log(likely.max(axis=1))).sum()))
         kept.append(float(np.mean(sigma**2) / np.mean(sigma**2 + mean**2 / shape)))
-    return Settled(np.stack(found), np.array(evidence), np.array(kept))
+    return Settled(np.stack(found), np.array(evidence), np.array(kept), total)
 
 
 class SettledColumn(NamedTuple):

@@ -112,6 +112,20 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
         show_default=False,
         metavar="COLUMN",
     )
+    reference: Sequence[Any] = option(
+        (),
+        "A table to lean on where its rows and the answers agree: a CSV or Parquet file that is "
+        "public, or the folder of a release, such as last year's. May be repeated.",
+        panel="Source",
+        multiple=True,
+        show_default=False,
+        metavar="FILE|RELEASE",
+    )
+    reference_overlaps: bool = option(
+        False,
+        "Take a reference that shares rows with the private table: all of it is public anyway.",
+        panel="Source",
+    )
     out: str | Path = option(defaults.RELEASE, "The release folder.", metavar="FOLDER")
     format: Literal["csv", "parquet"] = option(defaults.FORMAT, "The file format of the rows.")
     force: bool = option(False, "Overwrite what exists.")
@@ -124,10 +138,11 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
 
     def plan(self, session: Session = PYTHON) -> Result[Any]:
         """Show the plan without reading or spending anything."""
-        from marginalsyn.host import calibrate
+        from marginalsyn.host import calibrate, check_takes_reference
         from marginalsyn.people.tree import LinkedSchema
 
         config, budget, source = self._asked(session)
+        check_takes_reference(config, self.reference)
         schema = source.schema
         plan = calibrate(config, schema, budget)[0].plan
         unit = "one row" if schema.unit is None else schema.unit.text
@@ -166,6 +181,7 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
             ("Workload", _workload(plan.workload)),
             ("Model", model),
             *(pair for name, value in plan.facts.items() for pair in _fact(name, value)),
+            *(("Reference", str(name)) for name in self.reference),
         ]
         return Result(plan, facts, [Facts(pairs)], plan.warnings, [DRY_RUN])
 
@@ -173,12 +189,26 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
         """Refuse what cannot work, then charge, generate and write."""
         from marginalsyn.host import generate
         from marginalsyn.operations.opening import FoundTable
-        from marginalsyn.operations.origins import PASSWORD, hides_password
+        from marginalsyn.operations.origins import PASSWORD, PrivateInput, hides_password
+        from marginalsyn.operations.references import lean_on
         from marginalsyn.release.folder import preflight
 
         config, budget, source = self._asked(session)
         preflight(Path(self.out), self.force)
         ledger = source.ledger()
+        references: Sequence[Any] = ()
+        if isinstance(source, PrivateInput):
+            references = lean_on(
+                self.reference,
+                config,
+                source.key,
+                source.schema,
+                source.all_rows,
+                ledger=ledger,
+                seeded=self.seed is not None,
+                overlaps=self.reference_overlaps,
+                warn=session.warn,
+            )
         found = FoundTable(source.key, ledger, partial(source.open, ledger), source)
         with self.paying(session, found, go_on=self.go_on) as tools:
             keeper, progress = tools["keeper"], tools["progress"]
@@ -193,11 +223,12 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
                 **tools,
                 accept_nonprivate_schema=self.accept_nonprivate_schema,
                 run=f"generate {config.name}",
+                references=references,
             )
             progress.report("write", text=str(self.out))
             release = self._write(synthesis, source.schema, statement)
             keeper.finish()
-        self._remember(source, release, session, synthesis)
+        self._remember(source, release, session, synthesis, ledger)
         result = self._made(release, synthesis, source, ledger)
         if self.data is not None and hides_password(self.data):
             result.notes = [
@@ -237,6 +268,11 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
         constants = [part.strip() for part in self.constant.split(",") if part.strip()]
         linked = find_linked(source, sequence=self.sequence, constants=constants)
         if linked is not None:
+            if self.reference:
+                raise UsageError(
+                    "--reference (of linked tables) must not be given: only a release of one table "
+                    "leans on another"
+                )
             return config, budget, linked
         table, shapes = find_private(source), tuple(self.shapes)
         if "none" in shapes and len(shapes) > 1:
@@ -264,11 +300,12 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
         release: Release | LinkedRelease,
         session: Session,
         synthesis: Synthesis,
+        ledger: Ledger,
     ) -> None:
         """Remember how the release was made, and keep for the curator what depends on rows."""
         try:
             _keep_diagnostics(synthesis, release.path.name)
-            source.remember(release)
+            source.remember(release, ledger)
         except (OSError, UsageError) as error:
             # The release is there and paid for: what is lost is the memory of how it was made.
             session.warn(f"the release is written, but not remembered: {error}")
@@ -318,11 +355,20 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
                 if isinstance(choice, dict)
                 else []
             ),
+            *_leaning(statement.notes.get("leaned")),
             f"this release:    {statement.total()}",
             *describe_total(ledger),
             f"next: marginalsyn show {self.out}   marginalsyn verify {self.out}",
         ]
         return Result(release, facts, [str(self.out)], statement.warnings, notes)
+
+
+def _leaning(leaned: Any) -> list[str]:
+    """How much of a release is that of its references, in words."""
+    if not isinstance(leaned, dict):
+        return []
+    shares = ", ".join(f"{share:.0%} of what {name} say" for name, share in leaned.items())
+    return [f"leans on the reference: {shares}"]
 
 
 def _knobs(method: str) -> set[str]:

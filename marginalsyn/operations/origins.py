@@ -17,6 +17,8 @@ from marginalsyn.errors import UsageError
 from marginalsyn.operations.groups import Named
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from marginalsyn.access.private_table import PrivateTable
     from marginalsyn.privacy.charges import Neighbours
     from marginalsyn.records.ledger import Ledger
@@ -90,8 +92,8 @@ class Input:
         """The same source, without the rows or persons that this salt picks."""
         return replace(self, kept=self.kept.model_copy(update={"holdout_salt": salt}))
 
-    def remember(self, release: Release | LinkedRelease) -> None:
-        """Remember that a release is of this source, and what was held out of it."""
+    def remember(self, release: Release | LinkedRelease, ledger: Ledger | None = None) -> None:
+        """Remember that a release is of this source, what was held out and which ledger charged."""
         self.workspace.remember(
             self.key,
             schema=release.schema,
@@ -102,6 +104,7 @@ class Input:
             neighbours=release.statement.neighbours,
             release=release.path,
             rows=rows_of(release),
+            ledger=ledger.path if ledger is not None else None,
         )
 
 
@@ -154,6 +157,12 @@ class PrivateInput(Input):
             )
         table.check_layout()
         return table
+
+    def all_rows(self, schema: Schema) -> pd.DataFrame:
+        """All rows, held out or not, under a schema of some columns; for the curator alone."""
+        whole = replace(self, schema=schema, kept=self.kept.model_copy(update={"holdout": 0.0}))
+        table = whole.open(None, self.kept.neighbours)
+        return table.unprotected("compare them with a reference").frame()
 
 
 Found = TypeVar("Found", bound=Input)

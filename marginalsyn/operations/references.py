@@ -1,25 +1,47 @@
-"""Reference tables that ``generate`` leans on: read, described, and compared with the private rows."""
+"""Reference tables that ``generate`` leans on: read, described, compared with the private rows.
+
+A reference is public by the word of the curator, or a release that was paid for. The comparison is
+the curator's own: it reads private rows before anything is charged, and says nothing but that a
+reference is refused.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from scipy.stats import chi2, poisson
 
 from marginalsyn.access.private_table import PrivateTable
+from marginalsyn.errors import DataError, UsageError
+from marginalsyn.host import check_takes_reference
+from marginalsyn.release.derivation import PUBLIC, RELEASE
+from marginalsyn.release.folder import PRIVACY, Release
+from marginalsyn.release.sampling import draw
+from marginalsyn.sources.identity import same_source
 from marginalsyn.sources.source import open_source
 from marginalsyn.table.parts import parts_of
 
 if TYPE_CHECKING:
+    from marginalsyn.contract import GeneratorConfig
+    from marginalsyn.records.ledger import Ledger
     from marginalsyn.table.schema import Schema
+
+# A reference as it is given: rows, a file of them, or a release or its folder.
+Given = pd.DataFrame | str | Path | Release
 
 # So many rows are drawn from the model of a release, whatever number it was made of.
 DRAWN = 100_000
+# Two tables of different rows are called one by mistake less often than this.
+_BY_CHANCE = 1e-6
+# A column of which so much does not fit the schema is coded in another way.
+_FOREIGN = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,18 +49,20 @@ class ReferenceTable:
     """A table to lean on, which holds no private rows, or was paid for.
 
     Attributes:
-        name: as it was given.
+        name: as a statement gives it; no folder is in it.
         data: its rows, or the file that has them.
-        rows: how many rows its counts are as good as.
+        rows: how many rows its counts are as good as; 0 of as many as it has.
         digest: a hash of its contents.
         facts: what a statement says of it.
+        left_out: its columns that do not fit the schema, though they have the name.
     """
 
     name: str
     data: pd.DataFrame | Path
     rows: float
     digest: str
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    facts: Mapping[str, Any]
+    left_out: frozenset[str] = field(default=frozenset())
 
     @cached_property
     def present(self) -> list[str]:
@@ -47,16 +71,279 @@ class ReferenceTable:
 
     def columns(self, schema: Schema) -> list[str]:
         """Its columns that a schema has, and the parts of dates among them."""
-        own = {*self.present} - schema.derived
+        own = {*self.present} - schema.derived - self.left_out
         parts = parts_of([column for column in schema.columns if column.name in own])
         return [name for name in schema.names if name in own or name in parts]
 
     def codes(self, schema: Schema) -> np.ndarray:
         """Its rows as codes, a column for each of :meth:`columns`."""
-        return self.table(schema).unprotected("a reference, which is public").all_rows().values
+        table = self.table(schema, self.columns(schema))
+        return table.unprotected("a reference, which is public").all_rows().values
 
-    def table(self, schema: Schema) -> PrivateTable:
-        """Its rows under the part of a schema that it has."""
-        shared = schema.select(self.columns(schema))
+    def table(self, schema: Schema, columns: Sequence[str]) -> PrivateTable:
+        """Its rows, under some columns of a schema."""
+        shared = schema.select(columns)
         left = tuple(name for name in self.present if name not in shared.names)
         return PrivateTable.open(self.data, shared.model_copy(update={"drop": left}))
+
+
+def lean_on(
+    given: Sequence[Given] | Given | None,
+    config: GeneratorConfig,
+    source: pd.DataFrame | str | Path,
+    schema: Schema,
+    rows: Callable[[Schema], pd.DataFrame],
+    *,
+    ledger: Ledger,
+    seeded: bool,
+    overlaps: bool,
+    warn: Callable[[str], None],
+) -> list[ReferenceTable]:
+    """Open and check the references of a run, before anything is charged.
+
+    Args:
+        given: as the user gave them.
+        config: of the method.
+        source: where the private rows lie.
+        schema: of the private table.
+        rows: all private rows, under a schema of some of its columns; for the curator alone.
+        ledger: that will be charged.
+        seeded: whether this run protects nobody.
+        overlaps: the curator's word that a reference is public though it shares rows.
+        warn: is called with what does not fit.
+    """
+    references, lines = open_references(given, schema, ledger, seeded=seeded)
+    check_takes_reference(config, references)
+    for line in lines:
+        warn(line)
+    check_not_private(references, source, schema, rows, overlaps=overlaps)
+    return references
+
+
+def open_references(
+    given: Sequence[Given] | Given | None, schema: Schema, ledger: Ledger, *, seeded: bool
+) -> tuple[list[ReferenceTable], list[str]]:
+    """The references, and what to be warned of: columns and values that do not fit the schema.
+
+    Args:
+        given: as the user gave them.
+        schema: of the private table.
+        ledger: that will be charged; a release of the same one is paid for in it.
+        seeded: whether this run protects nobody, so that a seeded release will do.
+
+    Raises:
+        UsageError: a reference that is not there, or cannot be one.
+    """
+    if given is None:
+        return [], []
+    several = [given] if isinstance(given, pd.DataFrame | str | Path | Release) else list(given)
+    found, warnings = [], []
+    for one in several:
+        release = _as_release(one)
+        table = _of_rows(one) if release is None else _of_release(release, ledger, seeded)
+        checked, lines = _fitting(table, schema)
+        found.append(checked)
+        warnings += lines
+    return found, warnings
+
+
+def check_not_private(
+    references: Sequence[ReferenceTable],
+    source: pd.DataFrame | str | Path,
+    schema: Schema,
+    rows: Callable[[Schema], pd.DataFrame],
+    *,
+    overlaps: bool,
+) -> None:
+    """Refuse a reference that is the private table or holds rows of it, as far as that shows.
+
+    This reads private rows without protection, for the curator: that a reference is refused is all
+    that comes of it, and it comes before any charge.
+
+    Args:
+        references: the tables; releases were paid for and are not compared.
+        source: where the private rows lie.
+        schema: of the private table.
+        rows: all private rows, under a schema of some of its columns.
+        overlaps: the curator's word that a reference is public though it shares rows.
+    """
+    for reference in references:
+        if reference.facts["kind"] == RELEASE:
+            continue
+        if _same(reference.data, source):
+            raise UsageError(
+                f"reference ({reference.name}) must not be the private table itself, which the run "
+                "is to protect: name a table that is public. Nothing was charged"
+            )
+        names = [n for n in reference.columns(schema) if n not in {*schema.open, *schema.derived}]
+        if not names:
+            continue
+        public = reference.table(schema, names)
+        frame = public.unprotected("a reference, which is public").frame()
+        private = rows(schema.select(names))
+        if all(_equal(_contents(frame[[name]]), _contents(private[[name]])) for name in names):
+            raise UsageError(
+                f"reference ({reference.name}) must not be a copy of the private table: each "
+                "column that both have holds the same values equally often. Name a table that is "
+                "public. Nothing was charged"
+            )
+        if not overlaps and _share_rows(_contents(frame), _contents(private)):
+            raise UsageError(
+                f"reference ({reference.name}) must be public, but it shares more rows with the "
+                "private table than two tables of different persons do: it may be a part of it. "
+                "Take out what is private. If all of it is public anyway, say so with "
+                "--reference-overlaps. Nothing was charged"
+            )
+
+
+def _as_release(given: Given) -> Release | None:
+    if isinstance(given, Release):
+        return given
+    if isinstance(given, pd.DataFrame) or "://" in str(given):
+        return None
+    path = Path(given)
+    if path.is_dir() or path.name == PRIVACY:
+        return Release.read(path if path.is_dir() else path.parent)
+    return None
+
+
+def _of_rows(given: Any) -> ReferenceTable:
+    """Rows that the curator vouches for."""
+    if isinstance(given, pd.DataFrame):
+        name = "DataFrame"
+        frame = given.set_axis([str(column) for column in given.columns], axis=1)
+        digest = hashlib.sha256(_contents(frame).sort_index().to_csv().encode()).hexdigest()
+        data: pd.DataFrame | Path = frame
+    else:
+        if "://" in str(given):
+            raise UsageError(
+                "reference must be a CSV or Parquet file or a release folder, not the address of a "
+                "database: write its rows to a file"
+            )
+        path = Path(given).expanduser()
+        if not path.is_file():
+            raise UsageError(
+                f"reference ({given}) must be a CSV or Parquet file or a release folder: "
+                f"{'there is no statement in that folder' if path.is_dir() else 'it is not there'}"
+            )
+        name, data = path.name, path
+        with path.open("rb") as handle:
+            digest = hashlib.file_digest(handle, "sha256").hexdigest()
+    facts = {"name": name, "kind": PUBLIC, "sha256": digest}
+    return ReferenceTable(name=name, data=data, rows=0, digest=digest, facts=facts)
+
+
+def _of_release(release: Release, ledger: Ledger, seeded: bool) -> ReferenceTable:
+    """Rows that are drawn from a release's model, as many as make their own noise small."""
+    from marginalsyn.records.workspace import Workspace
+
+    statement, name = release.statement, release.path.name
+    rows_file = release.path / release.frame_file
+    if statement.foreign:
+        raise UsageError(
+            f"reference ({name}) must have been paid for: its rows were made by another tool. If "
+            f"they are public, name the file of its rows: {rows_file}"
+        )
+    if not statement.private and not seeded:
+        raise UsageError(
+            f"reference ({name}) must be private: its noise was drawn from a seed, so it protects "
+            "nobody whose rows it was made of. Take a release without --seed"
+        )
+    model, written = release.model(), release.frame()
+    rows = float(statement.notes.get("estimated_rows") or len(written))
+    frame = written
+    if model is not None:
+        several = max(DRAWN, len(written))
+        frame = draw(model, release.schema, several, np.random.default_rng(0))
+    files = sorted(statement.files.items())
+    parts = [f"{n} {h}" for n, h in files if n.startswith(("model", "schema", "synthetic"))]
+    digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()
+    known = Workspace.here().ledger_of(statement.files[release.frame_file])
+    same = ledger.path is not None and known == str(ledger.path.resolve())
+    facts = {
+        "name": name,
+        "kind": RELEASE,
+        "rows": round(rows),
+        "sha256": digest,
+        "ledger": "the same" if same else "another",
+        "eps": statement.eps,
+        "delta": statement.delta,
+        "protects": statement.unit,
+    }
+    return ReferenceTable(name=name, data=frame, rows=rows, digest=digest, facts=facts)
+
+
+def _fitting(reference: ReferenceTable, schema: Schema) -> tuple[ReferenceTable, list[str]]:
+    """The reference without columns that are coded in another way, and warnings."""
+    from marginalsyn.drafting.check import check_data
+
+    try:
+        shared = reference.columns(schema)
+        kept = [name for name in shared if name not in {*schema.open, *schema.derived}]
+        checks = check_data(reference.data, schema.select(kept)) if kept else []
+    except DataError as error:
+        raise UsageError(
+            f"reference ({reference.name}) must be a readable table: {error}"
+        ) from error
+    if not shared:
+        raise UsageError(
+            f"reference ({reference.name}) must have a column of the schema: it has "
+            f"{', '.join(reference.present[:10])}, the schema {', '.join(schema.names[:10])}"
+        )
+    if checks and not checks[0].rows:
+        raise UsageError(f"reference ({reference.name}) must hold rows: it has none")
+    left: set[str] = set()
+    lines = []
+    for check in checks:
+        foreign = check.unparsable + check.unseen
+        missing = check.missing if not check.column.nullable else 0
+        if (foreign + missing) > _FOREIGN * check.rows:
+            left.add(check.name)
+            lines.append(
+                f"reference {reference.name}: column {check.name} is left out, since most of its "
+                f"values do not fit the schema: {'; '.join(check.notes())}"
+            )
+        elif foreign:
+            lines.append(
+                f"reference {reference.name}: column {check.name}, of {check.rows:,} values: "
+                f"{'; '.join(check.notes())}"
+            )
+    if left >= {*shared}:
+        raise UsageError(
+            f"reference ({reference.name}) must hold values that the schema has: {lines[0]}"
+        )
+    facts = {**reference.facts, "columns": [name for name in shared if name not in left]}
+    return replace(reference, left_out=frozenset(left), facts=facts), lines
+
+
+def _same(data: pd.DataFrame | Path, source: pd.DataFrame | str | Path) -> bool:
+    if isinstance(data, Path) and not isinstance(source, pd.DataFrame):
+        return same_source(data, source)
+    return data is source
+
+
+def _contents(frame: pd.DataFrame) -> pd.Series:
+    """How often each row occurs, by a hash of its content."""
+    texts = frame.astype(object).where(frame.notna(), None).astype(str)
+    return pd.Series(pd.util.hash_pandas_object(texts, index=False).to_numpy()).value_counts()
+
+
+def _equal(first: pd.Series, second: pd.Series) -> bool:
+    """Whether the same contents occur, each equally often."""
+    return len(first) == len(second) and bool(first.eq(second.reindex(first.index)).all())
+
+
+def _share_rows(first: pd.Series, second: pd.Series) -> bool:
+    """Whether two tables have more rows in common than tables of different persons.
+
+    Of contents that occur twice in all, let a be those that occur twice in one table, b twice in
+    the other, c once in each. Where rows were drawn apart, however often each content is in either
+    population, c is at most 2 sqrt(a b) in the mean (Cauchy and Schwarz). Equal rows that are one
+    row make c larger. The test takes upper bounds of a and b, and asks whether chance alone
+    explains c.
+    """
+    both = pd.DataFrame({"first": first, "second": second}).fillna(0).astype(int)
+    twice = both[both.sum(axis=1) == 2]
+    apart = [int((twice[name] == 2).sum()) for name in twice]
+    most = 2 * float(np.sqrt(np.prod([chi2.isf(_BY_CHANCE, 2 * (n + 1)) / 2 for n in apart])))
+    return bool(poisson.sf(len(twice) - sum(apart) - 1, most) < _BY_CHANCE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
@@ -21,6 +22,7 @@ from marginalsyn.evaluation.page import card, columns_line, stamp_of, statement_
 from marginalsyn.host import digest, generate
 from marginalsyn.operations.opening import FoundTable
 from marginalsyn.operations.operation import PYTHON
+from marginalsyn.operations.references import Given, lean_on
 from marginalsyn.operations.release import Release
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Neighbours
@@ -55,6 +57,10 @@ class Synthesizer(BaseEstimator):
             replace another hold-out, too.
         accept_nonprivate_schema: take a schema drafted from the data; the statement says so.
         allow_large_delta: take a delta of 1e-6 or more.
+        reference: a table to lean on where its rows and the answers agree, or a list of them:
+            public rows (a frame, or the path of a file), or a release or its folder.
+        reference_overlaps: take a reference that shares rows with the private table: all of it is
+            public anyway.
         progress: where a fit reports its work; silent by default.
 
     Attributes:
@@ -89,6 +95,8 @@ class Synthesizer(BaseEstimator):
         void_earlier_promises: bool = False,
         accept_nonprivate_schema: bool = False,
         allow_large_delta: bool = False,
+        reference: Given | list[Given] | None = None,
+        reference_overlaps: bool = False,
         progress: Progress | None = None,
     ) -> None:
         self.method = method
@@ -102,6 +110,8 @@ class Synthesizer(BaseEstimator):
         self.void_earlier_promises = void_earlier_promises
         self.accept_nonprivate_schema = accept_nonprivate_schema
         self.allow_large_delta = allow_large_delta
+        self.reference = reference
+        self.reference_overlaps = reference_overlaps
         self.progress = progress
 
     @spoken
@@ -154,6 +164,17 @@ class Synthesizer(BaseEstimator):
             void_earlier_promises=self.void_earlier_promises,
         )
         table = PrivateTable.open(X, schema, ledger=ledger)
+        references = lean_on(
+            self.reference,
+            config,
+            X,
+            schema,
+            lambda part: PrivateTable.open(X, part).unprotected("compare with a reference").frame(),
+            ledger=ledger,
+            seeded=self.seed is not None,
+            overlaps=self.reference_overlaps,
+            warn=warnings.warn,
+        )
         name = str(X) if isinstance(X, str | Path) else ""
         keeper = PYTHON.keep(
             FoundTable(name, ledger, lambda relation: table),
@@ -176,6 +197,7 @@ class Synthesizer(BaseEstimator):
                 progress=self.progress,
                 accept_nonprivate_schema=self.accept_nonprivate_schema,
                 keeper=keeper,
+                references=references,
             )
             if keeper is not None:
                 keeper.finish()

@@ -59,6 +59,7 @@ class Memory(BaseModel):
     neighbours: Neighbours = Neighbours.ADD_REMOVE
     release: str | None = None
     kept: dict[str, Kept] = {}
+    ledgers: dict[str, str] = {}
 
 
 class _Memories(BaseModel):
@@ -139,6 +140,11 @@ class Workspace:
                 return memory, memory.kept[rows]
         return None
 
+    def ledger_of(self, rows: str) -> str | None:
+        """The ledger that was charged for a release, by the hash of its rows, if that is known."""
+        found = (memory.ledgers.get(rows) for memory in self._read().sources.values())
+        return next((ledger for ledger in found if ledger), None)
+
     def make(self, name: str) -> Path:
         """A folder of this name in the workspace; it is there when this returns."""
         with self._changing():
@@ -179,6 +185,7 @@ class Workspace:
         neighbours: Neighbours = Neighbours.ADD_REMOVE,
         release: str | Path | None = None,
         rows: str = "",
+        ledger: str | Path | None = None,
     ) -> Memory:
         """Remember what a release was made from, as the last one.
 
@@ -192,6 +199,7 @@ class Workspace:
             neighbours: the relation of the release, which also decides how rows are held out.
             release: the release folder.
             rows: the hash of its rows, by which its held-out rows are found again.
+            ledger: the file that was charged for it.
         """
         name = identify(source)
         with self._changing():
@@ -206,6 +214,9 @@ class Workspace:
             kept = dict(known.kept) if known else {}
             if rows:
                 kept[rows] = Kept(holdout=holdout, holdout_salt=salt, neighbours=neighbours)
+            ledgers = dict(known.ledgers) if known else {}
+            if rows and ledger is not None:
+                ledgers[rows] = str(Path(ledger).resolve())
             memory = Memory(
                 source=name,
                 schema_file=str(schema_file) if schema_file else None,
@@ -216,6 +227,7 @@ class Workspace:
                 neighbours=neighbours,
                 release=str(Path(release).resolve()) if release is not None else None,
                 kept=kept,
+                ledgers=ledgers,
             )
             memories = self._read()
             memories.sources[name] = memory

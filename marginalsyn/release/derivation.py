@@ -42,6 +42,9 @@ ADOPTED = "adopted"
 REDRAWN = "drawn here"
 AS_WRITTEN = "as the tool wrote them"
 
+PUBLIC, RELEASE = "public", "release"
+"""What a reference is by a statement's notes: vouched for as public, or a release."""
+
 _MADE = "The rows were made by another tool: what they give away is outside the guarantee."
 _DRAWN = (
     "The rows were drawn here from what another tool gave out: what that gives away is outside the "
@@ -52,6 +55,27 @@ _DRAWN = (
 def guarantee_of(charged: str, lines: Iterable[Sampler], seeded: bool) -> Guarantee:
     """The weakest guarantee among the charges and the laws."""
     return weakest([charged, *(line.worth for line in lines), *(["none"] if seeded else [])])
+
+
+def described(notes: Mapping[str, Any]) -> list[str]:
+    """A sentence on each reference that a statement's notes name."""
+    found = []
+    for one in notes.get("references", ()):
+        name = one.get("name")
+        if one.get("kind") == PUBLIC:
+            found.append(f"The reference {name} counts as public: the curator vouched for it.")
+        elif one.get("ledger") == "the same":
+            found.append(
+                f"The reference {name} is a release that the same ledger paid for: its cost is in "
+                "that ledger's total and not in these numbers."
+            )
+        else:
+            found.append(
+                f"The reference {name} is a release that another ledger paid for, as far as is "
+                f"known (eps {one.get('eps', 0):g}, delta {one.get('delta', 0):g}): for whoever is "
+                f"in both tables that cost adds to this one. It protects {one.get('protects')}."
+            )
+    return found
 
 
 def noise_of(lines: Sequence[Sampler], seeded: bool) -> str:

@@ -155,6 +155,8 @@ class Statement(BaseModel):
         unit = unit_of(self.neighbours, self.holdout, self.persons or self.family)
         if self.unit not in (unit, as_written(unit)):
             problems.append(f"unit must read as it does for {self.neighbours}: {unit}")
+        silent = [line for line in derivation.described(self.notes) if line not in self.why]
+        problems += [f"why must say: {line}" for line in silent]
         return problems + derivation.problems(self, total.guarantee)
 
     def extended(
@@ -267,6 +269,7 @@ def state(
             charges,
             lines,
             rows_not=derivation.outside(notes or {}) if generator == ANOTHER_TOOL else "",
+            references=derivation.described(notes or {}),
             seeded=seeded,
             schema_drafted=schema_drafted,
         ),
@@ -335,6 +338,7 @@ def _why(
     lines: Sequence[Sampler],
     *,
     rows_not: str,
+    references: Sequence[str],
     seeded: bool,
     schema_drafted: bool,
 ) -> str:
@@ -353,6 +357,7 @@ def _why(
         names = ", ".join(sorted(set(weak))) or "noise from a seed"
         text = f"{_SHORT[guarantee].format(names=names)}"
         text += f" {rows_not}" if rows_not else ""
+    text = " ".join([text, *references])
     if schema_drafted:
         text += " The schema, drafted from the private data, is outside the guarantee."
     if seeded:

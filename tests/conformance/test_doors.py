@@ -266,6 +266,7 @@ OTHERS = {
     "marginalsyn/answers/imputations.py": "tables drawn from what a release holds",
     "marginalsyn/answers/regression.py": "errors of coefficients, on what a release holds",
     "marginalsyn/drafting/draft.py": "examples in a draft, from its own schema",
+    "marginalsyn/operations/references.py": "rows from a release, the same each time",
     "marginalsyn/operations/sample.py": "rows from a release",
     "marginalsyn/operations/steer.py": "rows from a release",
     "marginalsyn/operations/weight_files.py": "rows resampled from a release",
@@ -337,6 +338,7 @@ READERS: dict[tuple[str, ...], set[str]] = {
         "marginalsyn/drafting/person_columns.py",
         "marginalsyn/access/linked_tables.py",
         "marginalsyn/operations/linked_draft.py",
+        "marginalsyn/operations/references.py",  # the names of a public table's columns
         "marginalsyn/operations/schema.py",  # the names of the columns
     },
     # The curator's view: weights for research, and evaluations, both stamped not private.
@@ -344,6 +346,10 @@ READERS: dict[tuple[str, ...], set[str]] = {
         "marginalsyn/host.py",
         "marginalsyn/access/linked_tables.py",  # the same for several tables
         "marginalsyn/operations/comparison.py",
+        # The curator's comparison of a reference with the private rows, before any charge.
+        "marginalsyn/operations/references.py",
+        "marginalsyn/operations/origins.py",
+        "marginalsyn/operations/synthesizer.py",
         "marginalsyn/operations/schema.py",  # a check of keys
         "marginalsyn/operations/sides.py",  # of real rows that were named for an evaluation
         "plugins/audit/testkit/sources.py",  # the test kit, on made-up rows
