@@ -163,9 +163,7 @@ class PrepaidBudget:
         # Rounded up: a sum in floating point may lack its last bit.
         sums = {pot: math.fsum(paid) * (1 + 1e-15) for pot, paid in self._spent.items()}
         costs: list[GDP | ZCDP | Pure | Approximate] = [
-            GDP(
-                mu=mu_of_amount(sums["mu"]), rho=math.fsum(self._within_spent) * (1 + 1e-15)
-            ),
+            GDP(mu=mu_of_amount(sums["mu"]), rho=math.fsum(self._within_spent) * (1 + 1e-15)),
             ZCDP(rho=sums["rho"]),
             Pure(eps=sums["range"], bounded_range=True),
             Pure(eps=sums["eps"]),

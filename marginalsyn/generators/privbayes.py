@@ -148,7 +148,11 @@ class PrivBayes(MarginalGenerator):
     def select_eps(self) -> float:
         """The eps of each of the choices, one less than there are columns."""
         share = self.shares["select"] / (len(self.schema.names) - 1)
-        return share * self.budget.pure if self.pure else self.budget.selection_eps(share * self.budget.gaussian)
+        return (
+            share * self.budget.pure
+            if self.pure
+            else self.budget.selection_eps(share * self.budget.gaussian)
+        )
 
     def limit(self, total: float) -> float:
         """The most cells of a theta-useful table: total / cells >= theta * mean |noise|."""

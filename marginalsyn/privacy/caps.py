@@ -132,7 +132,9 @@ def describe_use(cap: Cap, charges: Sequence[Charge], neighbours: Neighbours) ->
     """How much of the cap is used, by the filter's own sum."""
     spent = add_up(charges, neighbours, cap.order)
     used, limit = _figure(cap, spent)
-    name = {"renyi": f"Renyi divergence of order {cap.order or 0:g}"}.get(cap.currency, cap.currency)
+    name = {"renyi": f"Renyi divergence of order {cap.order or 0:g}"}.get(
+        cap.currency, cap.currency
+    )
     parts = []
     if used is not None:
         parts.append(f"{name} {show_number(used)} of {show_number(limit)}")
@@ -143,9 +145,7 @@ def describe_use(cap: Cap, charges: Sequence[Charge], neighbours: Neighbours) ->
     return ", or ".join(parts) or f"charges that have no price in {cap.currency}"
 
 
-def unpriced(
-    currency: Currency, charges: Sequence[Charge], neighbours: Neighbours
-) -> list[Charge]:
+def unpriced(currency: Currency, charges: Sequence[Charge], neighbours: Neighbours) -> list[Charge]:
     """The charges that have no price in a cap's currency."""
 
     def amount(charge: Charge) -> float | None:

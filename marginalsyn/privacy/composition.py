@@ -340,7 +340,6 @@ def explain_sum(
     else:
         parts = f"the eps of {len(alone)} charges"
     exact = whole.mu is not None and any(isinstance(charge.cost, GDP) for charge in charges)
-    return (
-        f"{parts} make {whole.eps:.3g}, not {plain:.3g}: what adds up is "
-        + ("mu^2, and eps grows like mu" if exact else "rho, and eps grows like its root")
+    return f"{parts} make {whole.eps:.3g}, not {plain:.3g}: what adds up is " + (
+        "mu^2, and eps grows like mu" if exact else "rho, and eps grows like its root"
     )

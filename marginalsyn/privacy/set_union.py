@@ -94,9 +94,7 @@ def union_threshold(
     return high
 
 
-def _chances(
-    scale: float, threshold: int, rows: int, whole: int, rounded: bool
-) -> Iterator[float]:
+def _chances(scale: float, threshold: int, rows: int, whole: int, rounded: bool) -> Iterator[float]:
     """The chance that a person with k rows is seen, at most, for the worst number of new values."""
     if rows == 1:
         yield gaussian_tail(scale, threshold - whole, rounded)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from marginalsyn.errors import SchemaError
-from marginalsyn.privacy.charges import ZCDP, Charge
+from marginalsyn.privacy.charges import Charge
 from marginalsyn.privacy.zcdp import gaussian_rho, gaussian_sigma
 from marginalsyn.purchases.purchase import Purchase, grid_of, whole_counts, with_fields
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn

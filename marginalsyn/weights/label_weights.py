@@ -73,9 +73,7 @@ class LabelWeights(WeightEstimator):
     @property
     def cost(self) -> tuple[Charge, ...]:
         details = {"sums": len(self.correction.multipliers), "units": self.units}
-        return (
-            self.budget.charge(self.mechanism, PURPOSE, self.budget.gaussian_cost, details),
-        )
+        return (self.budget.charge(self.mechanism, PURPOSE, self.budget.gaussian_cost, details),)
 
     @property
     def plan(self) -> Plan:

@@ -199,7 +199,6 @@ class Worst(Costs):
                 found = max(found, float(divergence) / order)
         return found
 
-
     def amount(self, one: Question, other: Question) -> float:
         """The GDP cost between two answers; of a selection the mu of its own best tests."""
         if not one.selects:

@@ -139,7 +139,7 @@ def test_the_plan_is_what_is_paid():
         "measure": sum(p["rho"] for p in payments(done, "round") if "eps" not in p),
     }
     assert spent == pytest.approx(plan.split, rel=1e-6)
-    assert sum(plan.split.values()) == pytest.approx(budget.rho)
+    assert sum(plan.split.values()) == pytest.approx(budget.gaussian)
     assert len(plan.workload) == math.comb(4, 2)
     assert plan.facts["candidates"] == 4 + 6
     assert plan.model_mb == 80

@@ -67,10 +67,10 @@ def test_whatever_is_chosen_costs_the_charge_and_no_more(monkeypatch, narrow):
     done, _ = chosen()
     budget = Budget(eps=1.0)
     paid = sum(payment["rho"] for payment in done.statement.payments)
-    assert paid == pytest.approx(budget.rho, rel=1e-9)
-    assert paid <= budget.rho * (1 + 1e-12)
+    assert paid == pytest.approx(budget.gaussian, rel=1e-9)
+    assert paid <= budget.gaussian * (1 + 1e-12)
     plan = AutoConfig().configure(SCHEMA, budget).plan
-    assert sum(plan.split.values()) == pytest.approx(budget.rho)
+    assert sum(plan.split.values()) == pytest.approx(budget.gaussian)
 
 
 def test_the_choice_follows_from_paid_answers_alone():

@@ -177,7 +177,7 @@ def test_the_more_columns_the_more_of_the_budget_is_for_single_ones():
     shares = {}
     for columns in (10, 60, 200, 500, 1000):
         schema, budget = Schema.from_domain({f"c{i}": 2 for i in range(columns)}), Budget(eps=1)
-        shares[columns] = AIMConfig().configure(schema, budget).one_way_rho / budget.rho
+        shares[columns] = AIMConfig().configure(schema, budget).one_way_rho / budget.gaussian
     expected = {10: 0.15, 60: 0.6, 200: 0.6, 500: 0.84, 1000: 0.92}
     assert shares == pytest.approx(expected)
 

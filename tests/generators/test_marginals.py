@@ -203,10 +203,10 @@ def test_the_charge_is_the_declared_cost_and_payments_use_it_up(method, options)
         budget = Budget(eps=1.0, neighbours=neighbours)
         cost = tuple(run.generator.cost)
         assert tuple(run.ledger.read().charges) == tuple(run.statement.charges) == cost
-        assert sum(c.cost.rho for c in cost) == budget.rho
+        assert sum(c.cost.rho for c in cost) == budget.gaussian
         assert compose(cost, budget.delta, neighbours).eps <= 1.0
         paid = math.fsum(p["rho"] for p in run.statement.payments)
-        assert 0.999 * budget.rho <= paid <= budget.rho * (1 + 1e-9), name
+        assert 0.999 * budget.gaussian <= paid <= budget.gaussian * (1 + 1e-9), name
         assert not run.statement.problems()
 
 

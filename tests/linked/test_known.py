@@ -74,7 +74,7 @@ def test_what_is_known_is_what_the_view_counts() -> None:
     exact = PrivateForest.open(households(homes), TREE).charge(charges, noise=make_noise(1))
     made, _ = generate_linked(forest, make_config("aim"), budget, noise=make_noise(1))
     models = models_of(made.model, views_of(TREE))
-    outlook = Outlook(TREE, budget.rho, np.random.default_rng(0))
+    outlook = Outlook(TREE, budget.gaussian, np.random.default_rng(0))
     seen = 0
     for view in views_of(TREE):
         for known in outlook.known(view):

@@ -112,7 +112,7 @@ def test_weights_of_persons_bring_a_release_closer(tmp_path: Path) -> None:
     )
     assert verify(path) == []
     assert forest.ledger.total().rho == pytest.approx(done.statement.rho)
-    assert done.statement.rho == pytest.approx(statement.rho + budget.rho)
+    assert done.statement.rho == pytest.approx(statement.rho + budget.gaussian)
     release = LinkedRelease.read(path)
     weights, tables = release.weights(), release.frames()
     assert weights is not None

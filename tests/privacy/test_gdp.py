@@ -164,12 +164,12 @@ def test_the_least_of_two_currencies_is_no_filter():
                 continue
             rest = math.log((1 - p) / (1 - q))
             orders = np.concatenate([np.linspace(1.001, 3, 40), np.geomspace(3, 400, 60)])
-            logs = np.logaddexp(
-                math.log(q) + orders * c, math.log1p(-q) + orders * rest
-            ) / (orders - 1)
-            back = np.logaddexp(
-                math.log(p) - orders * c, math.log1p(-p) - orders * rest
-            ) / (orders - 1)
+            logs = np.logaddexp(math.log(q) + orders * c, math.log1p(-q) + orders * rest) / (
+                orders - 1
+            )
+            back = np.logaddexp(math.log(p) - orders * c, math.log1p(-p) - orders * rest) / (
+                orders - 1
+            )
             if (logs <= orders * rho).all() and (back <= orders * rho).all():
                 best = max(best, p - math.exp(1.0) * q)
     # It keeps the zCDP of that mu, and breaks the mu's own delta at eps 1.

@@ -137,11 +137,11 @@ def test_levels_cost_what_their_noise_does(neighbours: Neighbours) -> None:
     plan = Shapes(schema=SCHEMA, budget=budget.part(0.1))
     (charge,) = plan.charges()
     paid = math.fsum(gaussian_rho(sigma, neighbours.l2) for sigma in plan.sigmas["gain"])
-    assert charge.rho == paid == pytest.approx(0.1 * budget.rho)
+    assert charge.rho == paid == pytest.approx(0.1 * budget.gaussian)
     mechanism, total = calibrate(make_config("independent", {}), SCHEMA, budget)
     assert total.eps <= 2
     assert compose(mechanism.cost, budget.delta, neighbours).eps > 2 * (1 - 1e-6)
-    assert mechanism.plan.split["shape of gain"] == pytest.approx(0.05 * budget.rho)
+    assert mechanism.plan.split["shape of gain"] == pytest.approx(0.05 * budget.gaussian)
 
 
 def release_of(frame: pd.DataFrame, schema: Schema, path: Path, eps: float = 4) -> Release:

@@ -111,13 +111,15 @@ def test_every_sum_is_paid_for_and_no_more(form, neighbours) -> None:
     budget = Budget(eps=1.0, neighbours=neighbours)
     frame, schema = example_frame(80), example_schema()
     with weight_run(kind, frame, schema, options=options, neighbours=neighbours) as run:
-        assert sum(charge.cost.rho for charge in run.estimator.cost) == pytest.approx(budget.rho)
+        assert sum(charge.cost.rho for charge in run.estimator.cost) == pytest.approx(
+            budget.gaussian
+        )
         assert all(isinstance(charge.cost, ZCDP) for charge in run.estimator.cost)
         paid = [p for p in run.weighted.payments if p["purpose"].startswith("gradients")]
         sums = LINEAR_STEPS + (3 if form == "network" else 0)
         assert len(paid) == sums
         share = {"linear": 1.0, "network": 1.0, "both": 0.5}[form]
-        assert sum(p["rho"] for p in paid) == pytest.approx(share * budget.rho, rel=1e-9)
+        assert sum(p["rho"] for p in paid) == pytest.approx(share * budget.gaussian, rel=1e-9)
         for p in paid:
             l2 = whole_l2(neighbours, p["cells"])
             assert p["rho"] == pytest.approx(gaussian_rho(p["sigma"], l2))

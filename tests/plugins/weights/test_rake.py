@@ -224,7 +224,7 @@ def test_one_row_may_decide_what_is_bought() -> None:
 
     def kind(rows: int) -> str:
         budget = Budget(eps=0.1)
-        found = choose_marginals(schema(), rho=budget.rho, l2=1.0, rows=rows, released=1000)
+        found = choose_marginals(schema(), rho=budget.gaussian, l2=1.0, rows=rows, released=1000)
         assert not found.fixed
         return found.kind
 
