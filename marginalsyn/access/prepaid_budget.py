@@ -16,11 +16,11 @@ class PrepaidBudget:
     """The prepaid charges of one visit, and the payments made from them.
 
     GDP charges share one pot, counted in mu^2 / 2: a payment without a price in mu is never made
-    from it. zCDP charges share another, counted in rho, where mu counts as mu^2 / 2. Pure charges share a pot counted in eps; those with
-    bounded range have a third pot, since the ledger counted them at a quarter of the price.
-    Payments may be chosen adaptively as long as their sum stays within the pot (Feldman and Zrnic
-    2021; Smith and Thakurta 2022). A delta without an eps, which pays for what a set union may publish about one
-    person, has a pot of its own.
+    from it. zCDP charges share another, counted in rho, where mu counts as mu^2 / 2. Pure charges
+    share a pot counted in eps; those with bounded range have one of their own, since the ledger
+    counted them at a quarter of the price. Payments may be chosen adaptively as long as their sum
+    stays within the pot (Feldman and Zrnic 2021; Smith and Thakurta 2022). A delta without an eps,
+    which pays for what a set union may publish about one person, has a pot of its own.
     """
 
     def __init__(self, charges: Sequence[Charge]) -> None:
@@ -56,7 +56,7 @@ class PrepaidBudget:
         self._spent: dict[str, list[float]] = {pot: [] for pot in self._prepaid}
 
     def left(self, pot: str) -> float:
-        """The amount left in a pot: ``mu`` (as mu^2 / 2), ``rho``, ``eps``, ``range``, ``delta``."""
+        """What is left in a pot: ``mu`` (as mu^2 / 2), ``rho``, ``eps``, ``range``, ``delta``."""
         return max(0.0, self._prepaid[pot] - math.fsum(self._spent[pot]))
 
     def pay(

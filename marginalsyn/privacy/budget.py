@@ -122,7 +122,7 @@ class Budget:
         delta: float = DEFAULT_DELTA,
         neighbours: Neighbours = Neighbours.ADD_REMOVE,
     ) -> Budget:
-        """A share of a larger budget: ``rho`` is exactly the given one, and priced in it throughout.
+        """A share of a larger budget that is priced in rho throughout: ``rho`` is the given one.
 
         A pure mechanism of eps^2 / 2 = rho has this price in zCDP, so that the total grows alike
         whichever mechanism is used.

@@ -109,7 +109,7 @@ def conversions() -> list[Check]:
         Check(name="exact eps of a Gaussian over the stated one", value=worst, bound=1.0,
               how="rho from 0.001 to 10, delta from 1e-12 to 1e-6"),
         Check(name="exact eps and trade-off of rounded noise over those stated in mu", value=sharp,
-              bound=1 + 1e-9, how="mu from 0.01 to 2, delta from 1e-12 to 1e-6; .98 or more is sharp"),
+              bound=1 + 1e-9, how="mu from 0.01 to 2, delta from 1e-12 to 1e-6; 1 is sharp"),
         Check(name="cost of a calibrated scale over what was asked", value=spent, bound=1.0,
               how="Gaussian scales and selections at five costs"),
         Check(name="the accountant's delta(0) against 2 Phi(1 / 2z) - 1",

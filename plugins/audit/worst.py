@@ -175,7 +175,7 @@ class Worst(Costs):
 
     @property
     def currency(self) -> Currency:
-        """What is compared: mu, rho, eps where all charges are pure, or one step on a sampled lot."""
+        """What is compared: mu, rho, eps of pure charges, or one step on a sampled lot."""
         return "step" if self.sampled else self.unit
 
     @property

@@ -66,7 +66,7 @@ def test_whatever_is_chosen_costs_the_charge_and_no_more(monkeypatch, narrow):
     monkeypatch.setattr(auto, "NARROW", narrow)
     done, _ = chosen()
     budget = Budget(eps=1.0)
-    paid = sum(payment["rho"] for payment in done.statement.payments)
+    paid = sum(payment["mu"] ** 2 / 2 for payment in done.statement.payments)
     assert paid == pytest.approx(budget.gaussian, rel=1e-9)
     assert paid <= budget.gaussian * (1 + 1e-12)
     plan = AutoConfig().configure(SCHEMA, budget).plan
@@ -96,7 +96,7 @@ def test_a_few_rows_take_the_label_with_every_column_unjudged():
     assert "too few to judge pairs" in choice["why"]
     assert done.statement.notes["measured"] == [["a", "c"], ["b", "c"], ["c", "d"]]
     assert "l1 errors of candidates" not in {p["purpose"] for p in done.statement.payments}
-    assert sum(p["rho"] for p in done.statement.payments) == pytest.approx(Budget(eps=1.0).rho)
+    assert sum(p["mu"] ** 2 / 2 for p in done.statement.payments) == pytest.approx(Budget(eps=1.0).gaussian)
     done, choice = chosen(40, for_=["a ~ d"])
     assert done.statement.notes["measured"] == [["a", "d"]]
     unlabelled = Schema.from_domain(DOMAIN)

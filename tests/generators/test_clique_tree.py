@@ -55,7 +55,7 @@ def test_where_no_pair_pays_single_columns_are_measured_again(monkeypatch):
     assert measured(done) == [(c,) for c in DOMAIN]
     paid = [p for p in done.statement.payments if p["purpose"] == "measure"]
     plan = CliqueTreeConfig().configure(SCHEMA, Budget(eps=1.0)).plan
-    assert sum(p["rho"] for p in paid) == pytest.approx(plan.split["measure"])
+    assert sum(p["mu"] ** 2 / 2 for p in paid) == pytest.approx(plan.split["measure"])
 
 
 @pytest.mark.parametrize("neighbours", list(Neighbours))

@@ -44,7 +44,7 @@ def test_the_whole_budget_is_split_equally(neighbours):
     assert [tuple(p["columns"]) for p in run.statement.payments] == [
         (name,) for name in example_schema().names
     ]
-    shares = [p["rho"] for p in run.statement.payments]
+    shares = [p["mu"] ** 2 / 2 for p in run.statement.payments]
     np.testing.assert_allclose(shares, budget.gaussian / 5, rtol=1e-12)
     sigma = math.sqrt(neighbours.l1 * 5 / (2 * budget.gaussian))
     np.testing.assert_allclose([m.sigma for m in run.synthesis.measurements], sigma, rtol=1e-9)

@@ -203,9 +203,9 @@ def test_the_charge_is_the_declared_cost_and_payments_use_it_up(method, options)
         budget = Budget(eps=1.0, neighbours=neighbours)
         cost = tuple(run.generator.cost)
         assert tuple(run.ledger.read().charges) == tuple(run.statement.charges) == cost
-        assert sum(c.cost.rho for c in cost) == budget.gaussian
+        assert [c.cost for c in cost] == [budget.gaussian_cost]
         assert compose(cost, budget.delta, neighbours).eps <= 1.0
-        paid = math.fsum(p["rho"] for p in run.statement.payments)
+        paid = math.fsum(p["mu"] ** 2 / 2 for p in run.statement.payments)
         assert 0.999 * budget.gaussian <= paid <= budget.gaussian * (1 + 1e-9), name
         assert not run.statement.problems()
 
@@ -226,7 +226,7 @@ def test_noise_has_the_deviation_that_is_declared(method, neighbours):
     for m, p in zip(run.synthesis.measurements, paid, strict=True):
         assert tuple(p["columns"]) == m.columns
         assert p["sigma"] == m.sigma
-        assert p["rho"] == pytest.approx(neighbours.l2**2 / (2 * m.sigma**2), rel=1e-9)
+        assert p["mu"] ** 2 / 2 == pytest.approx(neighbours.l2**2 / (2 * m.sigma**2), rel=1e-9)
         exact = np.zeros([schema.domain[c] for c in m.columns])
         np.add.at(exact, tuple(codes[:, schema.names.index(c)] for c in m.columns), 1)
         residuals.append(((m.values - exact) / m.sigma).ravel())

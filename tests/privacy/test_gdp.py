@@ -1,4 +1,4 @@
-"""The price in mu: conversions against numerical integration at 60 digits, selections, adaptivity."""
+"""The price in mu: conversions against integration at 60 digits, selections, adaptivity."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_the_least_of_two_currencies_is_no_filter():
     """
     mu = mu_of(1.0, 1e-5)
     assert mu**2 / 2 > rho_of(1.0, 1e-5) * 1.15
-    # Two outcomes: the loss c with the chance that the Renyi curve leaves it, else slightly below 0.
+    # Two outcomes: the loss c with the chance that the Renyi curve leaves it, else a little gain.
     rho = mu**2 / 2
     losses = np.linspace(1.5, 4.0, 26)
     best = 0.0

@@ -259,9 +259,9 @@ class Costs:
     """What the answers on two neighbouring tables really cost, and what was charged for them.
 
     The answers' laws differ by a shift of known size. Its cost in GDP (as mu^2 / 2) where all
-    charges are priced in mu, else in zCDP, or in eps where all charges are pure, is added up and compared with the charges; a step on a sampled lot that has the row is
-    compared with its multiplier. That is a lower bound of the privacy loss, and for counts it is
-    the loss itself.
+    charges are priced in mu, else in zCDP, or in eps where all charges are pure, is added up and
+    compared with the charges; a step on a sampled lot that has the row is compared with its
+    multiplier. That is a lower bound of the privacy loss, and for counts it is the loss itself.
 
     Attributes:
         asked: the questions in order, of both tables.
