@@ -83,8 +83,9 @@ def compose(
     Where every charge has a price in mu the squares add up, and the conversion is exact; GDP, zCDP,
     pure and subsampled charges also compose by their Renyi curves (subsampled ones alone by their
     privacy loss distribution, too), and the least of these counts. Approximate charges are added on
-    top, their deltas taken out of ``delta``. Charges for add-remove count under replace by group privacy (one replacement is
-    one removal and one addition); charges for replace never count under add-remove.
+    top, their deltas taken out of ``delta``. Charges for add-remove count under replace by group
+    privacy (one replacement is one removal and one addition); charges for replace never count under
+    add-remove.
 
     Args:
         charges: any kinds mixed.

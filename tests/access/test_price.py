@@ -242,7 +242,8 @@ def test_verify_derives_the_price_from_the_recorded_draws(tmp_path: Path) -> Non
 
 def test_private_categories_add_their_delta_and_what_is_left_states_its_own_eps() -> None:
     column = {"kind": "categorical", "name": "code", "categories": "private"}
-    schema = Schema(columns=(column, {"kind": "categorical", "name": "s", "categories": ["x", "y"]}))
+    two = {"kind": "categorical", "name": "s", "categories": ["x", "y"]}
+    schema = Schema(columns=(column, two))
     frame = pd.DataFrame({"code": ["u", "v"] * 300, "s": ["x", "x", "y"] * 200})
     ledger = Ledger(None)
     _, statement = generate(

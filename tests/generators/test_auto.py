@@ -96,7 +96,8 @@ def test_a_few_rows_take_the_label_with_every_column_unjudged():
     assert "too few to judge pairs" in choice["why"]
     assert done.statement.notes["measured"] == [["a", "c"], ["b", "c"], ["c", "d"]]
     assert "l1 errors of candidates" not in {p["purpose"] for p in done.statement.payments}
-    assert sum(p["mu"] ** 2 / 2 for p in done.statement.payments) == pytest.approx(Budget(eps=1.0).gaussian)
+    paid = sum(p["mu"] ** 2 / 2 for p in done.statement.payments)
+    assert paid == pytest.approx(Budget(eps=1.0).gaussian)
     done, choice = chosen(40, for_=["a ~ d"])
     assert done.statement.notes["measured"] == [["a", "d"]]
     unlabelled = Schema.from_domain(DOMAIN)
