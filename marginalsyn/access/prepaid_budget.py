@@ -95,6 +95,8 @@ class PrepaidBudget:
             rho = exponential_rho(eps) * (1 if bounded_range else 4) if eps else 0.0
             if self._prepaid["mu"]:
                 mu = selection_mu(eps) if bounded_range else pure_mu(eps)
+                # For large eps the price in mu is the lower one, and implies zCDP.
+                rho = min(rho, amount_of(mu))
         elif mu is not None:
             rho = amount_of(mu)
         if mu is not None and self._prepaid["mu"]:

@@ -146,7 +146,7 @@ def test_model_without_a_number_of_rows_is_refused(meta):
 
 def test_plan_tells_the_noise():
     plan = IndependentConfig().configure(example_schema(), Budget(eps=1)).plan
-    assert plan.split == {"measure": Budget(eps=1).rho}
+    assert plan.split == {"measure": Budget(eps=1).gaussian}
     assert plan.facts["cells"] == sum(example_schema().domain.values())
 
 

@@ -102,9 +102,9 @@ def test_one_person_moves_nothing_by_more_than_is_paid_for(
     assert len(noise.asked) == len(again.asked) == len(payments)
     for (kind, x, how), (_, y, other), paid in zip(noise.asked, again.asked, payments, strict=True):
         assert how == other, "what is asked must follow from what was released"
-        if kind == "gaussian":
+        if kind in ("gaussian", "rounded"):
             price = float(np.square((x - y) / how["sigma"]).sum()) / 2
-            assert price <= paid["rho"] * (1 + 1e-9)
+            assert price <= paid["mu"] ** 2 / 2 * (1 + 1e-9)
         else:
             assert np.abs(x - y).max() <= how["sensitivity"] * (1 + 1e-9)
             ratio = log_softmax(x, **how) - log_softmax(y, **how)

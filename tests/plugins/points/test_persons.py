@@ -23,7 +23,7 @@ from marginalsyn.plugins.points.grid import Grid
 from marginalsyn.plugins.points.slices import public_slices
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Neighbours
-from marginalsyn.privacy.laws import DiscreteGaussian, DiscreteLaplace, Law
+from marginalsyn.privacy.laws import DiscreteLaplace, Gaussian, Law
 from marginalsyn.privacy.noise import make_noise
 from marginalsyn.privacy.selection import ExponentialMechanism
 from marginalsyn.progress import Silent
@@ -82,7 +82,7 @@ def asked(
         if isinstance(law, DiscreteLaplace):
             found.append((np.atleast_1d(values) / bound["l1"], 1))
             return np.atleast_1d(values) if np.ndim(values) else 12
-        assert isinstance(law, DiscreteGaussian)
+        assert isinstance(law, Gaussian)
         most = bound["l2"] / law.sigma if "l2" in bound else bound["whitened_l2"]
         found.append((values / law.sigma / most, 2))
         return values
