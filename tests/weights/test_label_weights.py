@@ -19,8 +19,9 @@ from marginalsyn.plugins.weights.beta_noised import BetaNoisedConfig
 from marginalsyn.plugins.weights.dp_mlp import DpMlpConfig
 from marginalsyn.plugins.weights.rake_dp_mlp import RakeDpMlpConfig
 from marginalsyn.privacy.budget import Budget
-from marginalsyn.privacy.charges import ZCDP, Neighbours
+from marginalsyn.privacy.charges import GDP, Neighbours
 from marginalsyn.privacy.noise import SeededNoise
+from marginalsyn.privacy.rounded_normal import RoundedGaussian
 from marginalsyn.privacy.zcdp import gaussian_rho
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.schema import Schema
@@ -114,7 +115,7 @@ def test_every_sum_is_paid_for_and_no_more(form, neighbours) -> None:
         assert sum(charge.cost.rho for charge in run.estimator.cost) == pytest.approx(
             budget.gaussian
         )
-        assert all(isinstance(charge.cost, ZCDP) for charge in run.estimator.cost)
+        assert all(isinstance(charge.cost, GDP) for charge in run.estimator.cost)
         paid = [p for p in run.weighted.payments if p["purpose"].startswith("gradients")]
         sums = LINEAR_STEPS + (3 if form == "network" else 0)
         assert len(paid) == sums
@@ -123,7 +124,7 @@ def test_every_sum_is_paid_for_and_no_more(form, neighbours) -> None:
         for p in paid:
             l2 = whole_l2(neighbours, p["cells"])
             assert p["rho"] == pytest.approx(gaussian_rho(p["sigma"], l2))
-            assert p["laws"] == ["discrete Gaussian"]
+            assert p["laws"] == ["rounded Gaussian"]
 
 
 def test_noise_of_a_sum_has_the_size_that_is_paid_for() -> None:
@@ -137,6 +138,7 @@ def test_noise_of_a_sum_has_the_size_that_is_paid_for() -> None:
     visit = SimpleNamespace(
         noise=noise,
         neighbours=Neighbours.REPLACE,
+        gaussian=RoundedGaussian,
         draw=lambda law, values, *, l2, purpose: noise.draw(law, values),
     )
     for rows in (0, 300):
@@ -287,6 +289,7 @@ def test_where_there_is_nothing_to_find_the_weights_stay_close_to_one() -> None:
             visit = SimpleNamespace(
                 noise=noise,
                 neighbours=Neighbours.ADD_REMOVE,
+                gaussian=RoundedGaussian,
                 all_rows=lambda two=two, **how: RowBatch(two),
                 draw=lambda law, values, *, l2, purpose, noise=noise: noise.draw(law, values),
             )

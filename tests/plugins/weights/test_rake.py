@@ -18,8 +18,8 @@ from marginalsyn.plugins.audit.testkit.weights import weight_run
 from marginalsyn.plugins.weights.rake import RakeConfig
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Neighbours
+from marginalsyn.privacy.gdp import selection_mu
 from marginalsyn.privacy.noise import make_noise
-from marginalsyn.privacy.zcdp import gaussian_rho
 from marginalsyn.records.ledger import Ledger
 from marginalsyn.release.folder import Release
 from marginalsyn.table.codec import Codec
@@ -80,17 +80,17 @@ def test_payments_are_the_whole_charge(neighbours, label) -> None:
     with weight_run(RakeConfig, frame, known, **budget) as run:
         allowed = Budget(eps=0.7, neighbours=neighbours)
         (charge,) = run.estimator.cost
-        assert charge.cost.rho == allowed.rho
+        assert charge.cost.mu == allowed.mu
         assert charge.neighbours is neighbours
         assert run.ledger.read().charges[-1] == charge
         paid = run.weighted.payments
-        assert np.isclose(sum(p["rho"] for p in paid), allowed.rho, rtol=1e-9)
+        assert np.isclose(sum(p["mu"] ** 2 for p in paid), allowed.mu**2, rtol=1e-9)
         l2 = 1.0 if neighbours is Neighbours.ADD_REMOVE else np.sqrt(2)
         for p in paid:
             if p["mechanism"] == "gaussian":
-                assert p["rho"] == gaussian_rho(p["sigma"], l2)
+                assert np.isclose(p["mu"], l2 / p["sigma"], rtol=1e-12)
             else:
-                assert np.isclose(p["rho"], p["eps"] ** 2 / 8)
+                assert p["mu"] == selection_mu(p["eps"])
         kinds = {p["mechanism"] for p in paid}
         assert kinds == ({"gaussian"} if label else {"gaussian", "exponential"})
         assert not verify(run.published.path)
