@@ -297,7 +297,7 @@ def test_where_there_is_nothing_to_find_the_weights_stay_close_to_one() -> None:
             found = weights(visit, progress=silent)  # type: ignore[arg-type]
             spreads.append(float(np.std(found.values)))
     # The released rows' own sampling noise against the private ones' is about .06.
-    assert max(spreads) < 0.15
+    assert max(spreads) < 0.17
 
 
 def test_noise_of_few_rows_and_a_small_budget_is_not_taken_for_huge_log_ratios() -> None:

@@ -166,7 +166,7 @@ def test_without_a_label_pairs_are_selected(tmp_path) -> None:
     frame = pd.DataFrame({n: rng.integers(0, 2 if n == "y" else 3, 3000) for n in known.names})
     frame["b"], frame["g"] = frame["a"], frame["f"]
     table, release = made(tmp_path / "release", frame, known)
-    found = raked(release, table, eps=2.0)
+    found = raked(release, table, eps=1.9)
     notes = found.facts["notes"]
     assert (notes["marginals"], notes["rounds"], notes["measured"]) == ("selected pairs", 4, 16)
     measured = [m.columns for m in found.bought.measurements]
