@@ -17,7 +17,7 @@ import numpy as np
 from marginalsyn.plugins.audit.statistics import Rates, least_mu, least_rho
 from marginalsyn.plugins.audit.testkit.tape import Asked, Question
 from marginalsyn.plugins.audit.worst import Worst
-from marginalsyn.privacy.laws import DiscreteGaussian
+from marginalsyn.privacy.laws import Gaussian
 from marginalsyn.privacy.noise import Noise
 from marginalsyn.privacy.selection import ExponentialMechanism
 from marginalsyn.privacy.zcdp import exponential_rho
@@ -91,7 +91,7 @@ def scores(asked: Asked, side: int, noise: Noise, draws: int) -> np.ndarray:
     for pair in asked:
         if pair[0].selects:
             total += _selected(pair, side, noise, draws)
-        elif isinstance(pair[0].law, DiscreteGaussian):
+        elif isinstance(pair[0].law, Gaussian):
             total += _noised(pair, side, noise, draws)
         else:
             raise ValueError(f"law ({pair[0].law.name}) must be gaussian or select")
@@ -111,7 +111,7 @@ def _noised(pair: tuple[Question, Question], side: int, noise: Noise, draws: int
     for cell in moved:
         low, high, sigma = int(first[cell]), int(second[cell]), float(sigmas[cell])
         exact = np.full(draws, (low, high)[side], dtype=np.int64)
-        drawn = noise.draw(DiscreteGaussian(sigma), exact) - (low + high) / 2
+        drawn = noise.draw(type(pair[0].law)(sigma), exact) - (low + high) / 2
         total += (high - low) * drawn / sigma**2
     return total
 

@@ -93,7 +93,7 @@ def test_unseeded_statement_has_a_date_and_no_time():
     _, statement = run(IndependentConfig(), seed=None)
     assert len(json.loads(statement.to_json())["created"]) == len("2020-01-01")
     assert statement.private
-    assert statement.noise.startswith("discrete Gaussian (exact, by opendp)")
+    assert statement.noise.startswith("rounded Gaussian (exact, by marginalsyn)")
     assert statement.noise.endswith("random bits: operating system")
     assert run(IndependentConfig(), seed=1)[1].created is None
 
@@ -128,7 +128,7 @@ def test_schema_that_was_bought_is_counted(tmp_path):
     ledger = Ledger(None)
     synthesis, statement = run(IndependentConfig(), schema=schema, ledger=ledger)
     assert statement.charges == (bought, *ledger.read().charges)
-    assert statement.rho == pytest.approx(Budget(eps=1).rho + 0.01)
+    assert statement.rho == pytest.approx(Budget(eps=1).gaussian + 0.01)
     release = Release.write(synthesis, schema, statement, tmp_path / "out")
     assert verify(release.path) == []
     uncounted = run(IndependentConfig())[1]

@@ -64,7 +64,7 @@ class PrepaidBudget:
         self._spent: dict[str, list[float]] = {pot: [] for pot in self._prepaid}
 
     def left(self, pot: str) -> float:
-        """The amount left in a pot: ``mu`` (as mu^2 / 2), ``rho``, ``eps``, ``range``, ``delta``."""
+        """What is left in a pot: ``mu`` (as mu^2 / 2), ``rho``, ``eps``, ``range``, ``delta``."""
         return max(0.0, self._prepaid[pot] - math.fsum(self._taken(pot)))
 
     def part(self, charges: Sequence[Charge], view: str) -> PrepaidBudget:
@@ -137,6 +137,8 @@ class PrepaidBudget:
             rho = exponential_rho(eps) * (1 if bounded_range else 4) if eps else 0.0
             if self._prepaid["mu"]:
                 mu = selection_mu(eps) if bounded_range else pure_mu(eps)
+                # For large eps the price in mu is the lower one, and implies zCDP.
+                rho = min(rho, amount_of(mu))
         elif mu is not None:
             rho = amount_of(mu)
         if mu is not None and self._prepaid["mu"]:

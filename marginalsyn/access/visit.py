@@ -129,7 +129,8 @@ class Visit:
 
     @property
     def remaining(self) -> float:
-        """What is left for Gaussian draws: of GDP charges in mu^2 / 2, or of zCDP charges in rho."""
+        """What is left for Gaussian draws: of GDP charges, in mu^2 / 2, or of zCDP charges, in rho.
+        """
         return max(self._purse.left("mu"), self._purse.left("rho"))
 
     @property
@@ -305,7 +306,7 @@ class Visit:
     ) -> dict[str, float]:
         """The noisy counts of a column's own texts, of those alone whose count is large enough.
 
-        It costs a marginal's price and ``delta``, the chance that a text of one person is published.
+        It costs a marginal's price, and ``delta``, the chance that a text of one person is listed.
 
         Args:
             name: of a column whose categories are private.

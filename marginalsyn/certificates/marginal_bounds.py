@@ -16,10 +16,11 @@ import numpy as np
 
 @lru_cache(maxsize=4096)
 def noise_l1_bound(sigma: float, cells: int, beta: float) -> float:
-    """A value that the l1 norm of discrete Gaussian noise exceeds with chance at most ``beta``.
+    """A value that the l1 norm of Gaussian noise on counts exceeds with chance at most ``beta``.
 
-    Chernoff's bound with the exact moment-generating function of |Z|:
-    min over t of (cells * log E exp(t|Z|) + log(1/beta)) / t. It holds whatever was fitted to the
+    Chernoff's bound with the exact moment-generating function of |Z|, the larger of that of
+    discrete and that of rounded noise: min over t of
+    (cells * log E exp(t|Z|) + log(1/beta)) / t. It holds whatever was fitted to the
     noisy values, so it serves marginals that the model has seen.
 
     Example:
@@ -32,24 +33,28 @@ def noise_l1_bound(sigma: float, cells: int, beta: float) -> float:
 
 @lru_cache(maxsize=256)
 def _absolute_noise(sigma: float) -> tuple[np.ndarray, np.ndarray]:
-    """Some rates t, and log E exp(t|Z|) of discrete Gaussian noise Z at each."""
-    from scipy.special import logsumexp
+    """Some rates t, and log E exp(t|Z|) of Gaussian noise Z in whole numbers at each."""
+    from scipy.special import log_ndtr, logsumexp
 
     reach = np.arange(0, math.ceil(40 * sigma) + 2, dtype=float)
-    log_mass = -np.square(reach) / (2 * sigma**2)
-    log_mass[1:] += math.log(2)
-    log_mass -= logsumexp(log_mass)
+    discrete = -np.square(reach) / (2 * sigma**2)
+    discrete[1:] += math.log(2)
+    discrete -= logsumexp(discrete)
+    # P(|Z| = k) of rounded noise is the normal law's between k - 1/2 and k + 1/2, on both sides.
+    beyond = np.append(math.log(0.5), log_ndtr(-(reach + 0.5) / sigma))
+    rounded = math.log(2) + beyond[:-1] + np.log(-np.expm1(beyond[1:] - beyond[:-1]))
     rates = np.geomspace(1e-3, 20, 200) / sigma
-    return rates, np.array([logsumexp(log_mass + t * reach) for t in rates])
+    laws = (discrete, rounded)
+    return rates, np.array([max(logsumexp(law + t * reach) for law in laws) for t in rates])
 
 
 def fixed_sign_bound(sigma: float, cells: int, beta: float) -> float:
     """How far noise can lower an l1 distance to a table that is independent of the noise.
 
     |h - M|_1 = s.(y - M) - s.z for the fixed signs s of h - M, and s.z is sub-Gaussian with
-    variance proxy cells * sigma^2.
+    variance proxy cells * (sigma^2 + 1/4): the quarter is for noise that was rounded.
     """
-    return sigma * math.sqrt(2 * cells * math.log(1 / beta))
+    return math.sqrt((sigma**2 + 0.25) * 2 * cells * math.log(1 / beta))
 
 
 @dataclass(frozen=True, kw_only=True)

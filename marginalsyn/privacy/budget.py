@@ -85,9 +85,7 @@ class Budget:
 
     def selection_eps(self, amount: float) -> float:
         """The largest eps of a bounded-range selection that costs so much of ``gaussian``."""
-        most = exponential_eps(amount)
-        # A charge in mu promises the same amount in zCDP, where a large eps costs more.
-        return most if self.mu is None else min(selection_eps(amount), most)
+        return exponential_eps(amount) if self.mu is None else selection_eps(amount)
 
     @cached_property
     def rho(self) -> float:
@@ -124,7 +122,7 @@ class Budget:
         delta: float = DEFAULT_DELTA,
         neighbours: Neighbours = Neighbours.ADD_REMOVE,
     ) -> Budget:
-        """A share of a larger budget: ``rho`` is exactly the given one, and priced in it throughout.
+        """A share of a larger budget that is priced in rho throughout: ``rho`` is the given one.
 
         A pure mechanism of eps^2 / 2 = rho has this price in zCDP, so that the total grows alike
         whichever mechanism is used.

@@ -67,12 +67,17 @@ class GDP(_Cost):
 
     kind: Literal["gdp"] = "gdp"
     mu: float = Field(ge=0)
-    rho: float = Field(ge=0)
+    # Filled in from mu where it is not given.
+    rho: float = Field(default=-1.0, ge=0, validate_default=True)
 
     @model_validator(mode="before")
     @classmethod
     def _complete(cls, fields: Any) -> Any:
-        if isinstance(fields, dict) and "rho" not in fields and isinstance(fields.get("mu"), float):
+        if (
+            isinstance(fields, dict)
+            and "rho" not in fields
+            and isinstance(fields.get("mu"), float | int)
+        ):
             return {**fields, "rho": amount_of(fields["mu"])}
         return fields
 

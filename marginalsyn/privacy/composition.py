@@ -82,9 +82,10 @@ def compose(
     Pure charges alone add up to a guarantee with delta 0 unless zCDP saves a hundredth or more.
     Where every charge has a price in mu the squares add up, and the conversion is exact; GDP, zCDP,
     pure and subsampled charges also compose by their Renyi curves (subsampled ones alone by their
-    privacy loss distribution, too), and the least of these counts. Approximate charges are added on top, their deltas taken out
-    of ``delta``. Charges for add-remove count under replace by group privacy (one replacement is
-    one removal and one addition); charges for replace never count under add-remove.
+    privacy loss distribution, too), and the least of these counts. Approximate charges are added on
+    top, their deltas taken out of ``delta``. Charges for add-remove count under replace by group
+    privacy (one replacement is one removal and one addition); charges for replace never count under
+    add-remove.
 
     Args:
         charges: any kinds mixed.

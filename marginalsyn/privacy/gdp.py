@@ -142,7 +142,7 @@ def selection_eps(amount: float) -> float:
 
 
 def _least(holds: Callable[[float], bool], low: float, high: float) -> float:
-    """The least number for which a condition holds that holds from there on; it does at ``high``."""
+    """The least number from which on a condition holds; it does at ``high``."""
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         if not low < middle < high:

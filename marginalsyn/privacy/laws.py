@@ -145,8 +145,8 @@ class DiscreteGaussian(Gaussian):
 
     Drawn in whole-number arithmetic (Canonne, Kamath and Steinke 2020); a query of L2 sensitivity
     D under one ``sigma`` is D^2 / (2 sigma^2)-zCDP. It is not a function of continuous Gaussian
-    noise, so it has no price in mu: runs that are charged in rho draw it. Values are integers of any shape; sums saturate
-    at the ends of int64.
+    noise, so it has no price in mu: runs that are charged in rho draw it. Values are integers of
+    any shape; sums saturate at the ends of int64.
 
     Attributes:
         sigma: positive; a number, or an array that broadcasts to the values.

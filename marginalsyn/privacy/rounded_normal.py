@@ -46,7 +46,7 @@ class RoundedGaussian(Gaussian):
     """
 
     name = "rounded Gaussian"
-    mechanism, question = "rounded Gaussian", "rounded"
+    mechanism, question = "gaussian", "rounded"
     libraries = ("marginalsyn", "scipy")
 
     def __post_init__(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -177,6 +177,7 @@ def buy(
     """
     delta = purchase.budget.delta
     if keeper is not None:
+        purchase = replace(purchase, budget=keeper.as_charged(purchase.budget))
         options = {one.name: getattr(purchase, one.name) for one in fields(purchase)}
         options["schema"] = hashlib.sha256(purchase.schema.to_json().encode()).hexdigest()
         options["budget"] = purchase.budget.to_json()

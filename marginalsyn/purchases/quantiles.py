@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from marginalsyn.privacy.charges import GDP, ZCDP, Charge, Cost, Neighbours
-from marginalsyn.privacy.gdp import selection_mu
+from marginalsyn.privacy.gdp import amount_of, selection_mu
 from marginalsyn.privacy.selection import ExponentialMechanism
 from marginalsyn.privacy.zcdp import exponential_eps, exponential_rho
 from marginalsyn.purchases.purchase import Purchase, whole_counts
@@ -52,7 +52,8 @@ class QuantilePurchase(Purchase):
         rho = self.selections * exponential_rho(self.eps_each)
         if self.budget.mu is None:
             return ZCDP(rho=rho)
-        return GDP(mu=math.sqrt(self.selections) * selection_mu(self.eps_each), rho=rho)
+        mu = math.sqrt(self.selections) * selection_mu(self.eps_each) * (1 + 1e-15)
+        return GDP(mu=mu, rho=min(rho, amount_of(mu)))
 
     def prices(self) -> Iterator[tuple[Charge, int]]:
         unit, cost = self.counted.unit, self._cost

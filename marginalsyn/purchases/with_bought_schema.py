@@ -53,7 +53,7 @@ class Opened(Calibrated):
         spent, whole = sum(charge.rho or 0.0 for charge in paid), self.budget
         left = whole.delta - sum(c.cost.delta for c in paid if isinstance(c.cost, Approximate))
         rho = (rho_of(whole.eps, left) - spent) * (1 - 1e-12)
-        worth = {"rho": rho, "delta": left, "neighbours": whole.neighbours}
+        worth: dict[str, Any] = {"rho": rho, "delta": left, "neighbours": whole.neighbours}
         if whole.mu is not None:
             worth["mu"] = math.sqrt(2 * (whole.gaussian_within(left) - spent)) * (1 - 1e-12)
         # What the generator's own share states by itself.

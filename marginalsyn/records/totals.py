@@ -201,7 +201,9 @@ class LedgerState:
                 f"{' or '.join(one for one in lacking if not lacking[one])} instead"
             )
         order: tuple[Currency, ...] = (self.counted, "rho", "renyi")
-        return wanted or next(one for one in order if not lacking[one])
+        if wanted is not None:
+            return wanted
+        return next(one for one in order if not lacking[one])
 
     def lacks(self, charges: Sequence[Charge], split: str | None = None) -> list[Charge]:
         """The given charges that no run of this ledger was charged, or none with this hold-out."""

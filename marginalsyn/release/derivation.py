@@ -208,12 +208,12 @@ def _unpaid(statement: Statement) -> list[str]:
             found.append(f"payment ({name}) must not be in mu: discrete Gaussian noise has no mu")
         if due is None or not covers(mu, due):
             found.append(f"payment ({name}, mu {mu}) must cover its draw, which costs mu {due}")
-    for currency, price in (("mu", lambda mu: mu * mu), ("rho", float)):
+    for currency, power in (("mu", 2), ("rho", 1)):
         paid = [getattr(charge, currency) for charge in statement.charges]
         spent = [payment.get(currency) for payment in statement.payments]
         if None in paid or None in spent:
             continue
-        whole, used = math.fsum(map(price, paid)), math.fsum(map(price, spent))
+        whole, used = (math.fsum(float(x) ** power for x in side) for side in (paid, spent))
         if not covers(whole, used):
             found.append(f"charges must cover the payments: {currency} {used:.6g} of {whole:.6g}")
     return found

@@ -17,6 +17,7 @@ from marginalsyn.plugins.audit.scoring import FEWEST, prove_eps
 from marginalsyn.plugins.audit.statistics import least_eps_of_guesses
 from marginalsyn.privacy.charges import covers
 from marginalsyn.privacy.composition import Total, compose
+from marginalsyn.privacy.gdp import eps_of_mu, mu_of
 from marginalsyn.privacy.zcdp import eps_of, rho_of
 from marginalsyn.progress import Progress, Silent
 from marginalsyn.registry import GENERATORS
@@ -192,7 +193,10 @@ def _guessed(batch: Batch, total: Total, alpha: float) -> tuple[float, str, str]
     delta = GUESS_DELTA if concentrated else total.delta
     eps = least_eps_of_guesses(canaries, batch.guesses, batch.right, delta=delta, alpha=alpha)
     if concentrated and eps > 0:
-        eps = eps_of(rho_of(eps, delta), total.delta)
+        if total.mu is not None:
+            eps = eps_of_mu(mu_of(eps, delta), total.delta)
+        else:
+            eps = eps_of(rho_of(eps, delta), total.delta)
     return eps, "one run", event
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
+from scipy.special import ndtr, ndtri
 
 from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.certificates.excess_plan import MeasuredPlan, Model, steps_of_rows
@@ -18,6 +19,7 @@ from marginalsyn.plugins.audit.statistics import gaussian_delta, gaussian_eps
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours
 from marginalsyn.privacy.composition import compose
+from marginalsyn.privacy.gdp import amount_of, eps_of_mu, selection_eps, selection_mu
 from marginalsyn.privacy.noise import SeededNoise, make_noise
 from marginalsyn.privacy.zcdp import eps_of, exponential_eps, gaussian_rho, gaussian_sigma
 from marginalsyn.records.ledger import Ledger
@@ -44,8 +46,8 @@ def payments() -> list[Check]:
             )
             table = PrivateTable.open(frame, schema)
             _, statement = generate(table, config, budget, noise=SeededNoise(1))
-            paid = math.fsum(payment["rho"] for payment in statement.payments)
-            worst = max(worst, paid / budget.rho)
+            paid = math.fsum(amount_of(payment["mu"]) for payment in statement.payments)
+            worst = max(worst, paid / budget.gaussian)
     return [
         Check(
             name="payments of AIM over its charge",
@@ -82,12 +84,21 @@ def conversions() -> list[Check]:
     from dp_accounting import GaussianDpEvent, NeighboringRelation
     from dp_accounting.pld import PLDAccountant
 
-    worst, spent = 0.0, 0.0
+    worst, spent, sharp = 0.0, 0.0, 0.0
+    for mu in (0.01, 0.18, 0.7, 2.0):
+        for delta in (1e-12, 1e-9, 1e-6):
+            sharp = max(sharp, gaussian_eps(mu, delta) / eps_of_mu(mu, delta))
+        # The best tests between two answers of rounded noise, one of them moved by whole steps.
+        cuts = np.arange(-300, 400) - 0.5
+        above, moved = ndtr(-cuts * mu / 20), ndtr(-(cuts - 20) * mu / 20)
+        inside = (above > 1e-4) & (moved < 1 - 1e-4)
+        sharp = max(sharp, float(np.max(ndtri(moved[inside]) - ndtri(above[inside]))) / mu)
     for rho in (0.001, 0.015, 0.2, 1.0, 10.0):
         for delta in (1e-12, 1e-9, 1e-6):
             worst = max(worst, gaussian_eps(math.sqrt(2 * rho), delta) / eps_of(rho, delta))
         spent = max(spent, gaussian_rho(gaussian_sigma(rho)) / rho)
         spent = max(spent, exponential_eps(rho) ** 2 / 8 / rho)
+        spent = max(spent, amount_of(selection_mu(selection_eps(rho))) / rho)
     difference = 0.0
     for multiplier in (0.5, 1.0, 3.0):
         accountant = PLDAccountant(NeighboringRelation.ADD_OR_REMOVE_ONE)
@@ -97,6 +108,8 @@ def conversions() -> list[Check]:
     return [
         Check(name="exact eps of a Gaussian over the stated one", value=worst, bound=1.0,
               how="rho from 0.001 to 10, delta from 1e-12 to 1e-6"),
+        Check(name="exact eps and trade-off of rounded noise over those stated in mu", value=sharp,
+              bound=1 + 1e-9, how="mu from 0.01 to 2, delta from 1e-12 to 1e-6; 1 is sharp"),
         Check(name="cost of a calibrated scale over what was asked", value=spent, bound=1.0,
               how="Gaussian scales and selections at five costs"),
         Check(name="the accountant's delta(0) against 2 Phi(1 / 2z) - 1",

@@ -30,10 +30,10 @@ class Measured:
 
     Attributes:
         tables: on which it happens.
-        currency: what is compared: ``mu`` (the shift of a Gaussian, the root of twice rho), ``eps``
-            of a pure claim, or one ``step`` on a sampled lot.
+        currency: what is compared: ``mu`` (the shift of a Gaussian; of a claim in zCDP the root of
+            twice rho), ``eps`` of a pure claim, or one ``step`` on a sampled lot.
         share: measured over claimed; 1 is a claim that is reached.
-        cost: the same in the currency of the charge: rho where ``share`` is in mu.
+        cost: the same in what adds up: mu^2 / 2, or rho, where ``share`` is in mu.
         selection: the most that a selection's log-ratios move, over its eps.
         answers: how many there were.
     """
@@ -54,7 +54,7 @@ class Measured:
         return asdict(self)
 
 
-_NAMES: dict[Currency, str] = {"rho": "mu", "eps": "eps", "step": "step"}
+_NAMES: dict[Currency, str] = {"mu": "mu", "rho": "mu", "eps": "eps", "step": "step"}
 
 
 def measure(
@@ -115,7 +115,7 @@ def _measure(
 
 
 def _measured(case: AuditCase, eps: float, worst: Worst) -> Measured:
-    squared = worst.currency == "rho"
+    squared = worst.currency in ("mu", "rho")
     return Measured(
         method=case.kind.name,
         group=case.group,

@@ -15,8 +15,16 @@ from typing import Any
 import numpy as np
 
 from marginalsyn.plugins.audit.statistics import Rates, least_eps, least_mu, least_rho
-from marginalsyn.privacy.charges import Charge, Neighbours, Pure, SubsampledGaussian, cost_under
+from marginalsyn.privacy.charges import (
+    GDP,
+    Charge,
+    Neighbours,
+    Pure,
+    SubsampledGaussian,
+    cost_under,
+)
 from marginalsyn.privacy.composition import compose
+from marginalsyn.privacy.gdp import eps_of_mu
 from marginalsyn.privacy.zcdp import eps_of
 
 _BEYOND = 1.0
@@ -78,6 +86,9 @@ def forms_of(
             # eps-bounded-range is eps^2 / 8 in zCDP.
             found.append(Form.of("zCDP", lambda rates: math.sqrt(8 * least_rho(rates))))
         return found
+    if total.mu is not None and any(isinstance(charge.cost, GDP) for charge in charges):
+        # mu-GDP is the whole trade-off: no other form says more.
+        return [Form.of("Gaussian", lambda rates: eps_of_mu(least_mu(rates), delta))]
     found = [Form.of("zCDP", lambda rates: _eps_of(least_rho(rates), delta))]
     # Steps that use every row are Gaussian, too.
     steps = {c.mechanism for c in charges if isinstance(c.cost, SubsampledGaussian)}

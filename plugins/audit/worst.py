@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any, Literal
 
 import numpy as np
+from scipy.special import ndtri
 
 from marginalsyn.contract import Duties
 from marginalsyn.plugins.audit.canaries import AuditCase, table_of
@@ -36,7 +37,7 @@ from marginalsyn.registry import GENERATORS
 from marginalsyn.table.schema import Schema
 
 Row = tuple[int, ...]
-Currency = Literal["rho", "eps", "step"]
+Currency = Literal["mu", "rho", "eps", "step"]
 
 
 SIMPLER: dict[str, dict[str, Any]] = {
@@ -174,7 +175,7 @@ class Worst(Costs):
 
     @property
     def currency(self) -> Currency:
-        """What is compared: rho, eps where all charges are pure, or one step on a sampled lot."""
+        """What is compared: mu, rho, eps of pure charges, or one step on a sampled lot."""
         return "step" if self.sampled else self.unit
 
     @property
@@ -197,6 +198,17 @@ class Worst(Costs):
                 divergence = np.logaddexp.reduce(order * p + (1 - order) * q) / (order - 1)
                 found = max(found, float(divergence) / order)
         return found
+
+    def amount(self, one: Question, other: Question) -> float:
+        """The GDP cost between two answers; of a selection the mu of its own best tests."""
+        if not one.selects:
+            return super().amount(one, other)
+        first, second = selection_laws(one, other)
+        ranked = np.argsort(first - second)[::-1]
+        p, q = np.exp(first[ranked]).cumsum()[:-1], np.exp(second[ranked]).cumsum()[:-1]
+        inside = (p > 1e-12) & (q > 1e-12) & (p < 1 - 1e-12) & (q < 1 - 1e-12)
+        gaps = ndtri(p[inside]) - ndtri(q[inside])
+        return float(np.max(gaps, initial=0.0)) ** 2 / 2
 
 
 def selection_laws(one: Question, other: Question) -> tuple[np.ndarray, np.ndarray]:

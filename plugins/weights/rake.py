@@ -172,7 +172,9 @@ class Rake(WeightEstimator):
     def sigma(self) -> float:
         """The noise of every marginal that will be measured."""
         share = 1 - SELECT_SHARE if self.chosen.picks else 1.0
-        return gaussian_sigma(share * self.budget.gaussian / self.measured, self.budget.neighbours.l2)
+        return gaussian_sigma(
+            share * self.budget.gaussian / self.measured, self.budget.neighbours.l2
+        )
 
     @property
     def plan(self) -> Plan:

@@ -253,10 +253,10 @@ def test_it_is_charged_stated_and_verified(tmp_path: Path, relation: Neighbours)
     budget = Budget(eps=2, neighbours=relation)
     before = table.ledger.read().total().rho or 0.0
     done = certify_measured(table, release, budget, noise=make_noise(0))
-    assert (table.ledger.read().total().rho or 0.0) == pytest.approx(before + budget.rho)
+    assert (table.ledger.read().total().rho or 0.0) == pytest.approx(before + budget.gaussian)
     assert done.statement.charges[-1] == table.ledger.read().charges[-1]
     paid = [p for p in done.statement.payments if PURPOSE in p["purpose"]]
-    assert sum(p["rho"] for p in paid) == pytest.approx(budget.rho)
+    assert sum(p["rho"] for p in paid) == pytest.approx(budget.gaussian)
     done = certify_measured(table, done, budget, noise=make_noise(1), within=2, free_intercept=True)
     done = certify_measured(table, done, budget, noise=make_noise(2), label="age", ridge=0.1)
     assert [e["loss"] for e in read_measured(done)] == ["log loss"] * 2 + ["squared error"]

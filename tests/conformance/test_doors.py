@@ -448,8 +448,8 @@ def test_exact_looks_are_known() -> None:
 def test_noise_for_real_numbers_is_drawn_by_known_mechanisms() -> None:
     """Elsewhere sums of private values are whole numbers: the doors refuse anything else."""
     drawn = callers("RoundedGaussian", "PoissonSample")
-    # Noise on sums of clipped gradients.
-    assert drawn == {"marginalsyn/weights/dp_sgd.py"}
+    # Noise on sums of clipped gradients, and the law of a visit that was charged in mu.
+    assert drawn == {"marginalsyn/weights/dp_sgd.py", "marginalsyn/access/visit.py"}
 
 
 # -- what runs code from a file -------------------------------------------------------------------

@@ -68,7 +68,7 @@ def test_at_most_the_given_rounds_are_run_and_the_last_takes_the_rest(rounds):
     measured = [p for p in payments(done, "round") if p["mechanism"] == "gaussian"]
     assert len(chosen) == len(measured) == len(steps)
     for pick, measure in zip(chosen, measured, strict=True):
-        assert pick["rho"] / (pick["rho"] + measure["rho"]) == pytest.approx(0.1)
+        assert pick["mu"] ** 2 / (pick["mu"] ** 2 + measure["mu"] ** 2) == pytest.approx(0.1)
 
 
 def test_relations_at_a_large_budget_are_found():
@@ -85,8 +85,8 @@ def test_the_labels_pairs_come_first_where_few_rows_are_visible():
     assert not payments(run(frame=table(60), label_share=0), "label pair")
     pairs = payments(run(frame=table(60), label_share=0.5), "label pair")
     assert [p["columns"] for p in pairs] == [["a", "c"], ["b", "c"], ["c", "d"]]
-    rho = Budget(eps=1.0).rho
-    assert sum(p["rho"] for p in pairs) == pytest.approx(0.5 * 0.85 * rho)
+    rho = Budget(eps=1.0).gaussian
+    assert sum(p["mu"] ** 2 / 2 for p in pairs) == pytest.approx(0.5 * 0.85 * rho)
 
 
 def test_the_model_stays_within_its_limit():
@@ -134,12 +134,12 @@ def test_the_plan_is_what_is_paid():
     plan = AIMConfig(rounds=5, label_share=0).configure(SCHEMA, budget).plan
     done = run(rounds=5, label_share=0)
     spent = {
-        "one-way": sum(p["rho"] for p in payments(done, "one-way")),
-        "select": sum(p["rho"] for p in payments(done, "round") if "eps" in p),
-        "measure": sum(p["rho"] for p in payments(done, "round") if "eps" not in p),
+        "one-way": sum(p["mu"] ** 2 / 2 for p in payments(done, "one-way")),
+        "select": sum(p["mu"] ** 2 / 2 for p in payments(done, "round") if "eps" in p),
+        "measure": sum(p["mu"] ** 2 / 2 for p in payments(done, "round") if "eps" not in p),
     }
     assert spent == pytest.approx(plan.split, rel=1e-6)
-    assert sum(plan.split.values()) == pytest.approx(budget.rho)
+    assert sum(plan.split.values()) == pytest.approx(budget.gaussian)
     assert len(plan.workload) == math.comb(4, 2)
     assert plan.facts["candidates"] == 4 + 6
     assert plan.model_mb == 80

@@ -36,7 +36,7 @@ def test_the_marginals_are_counted_exactly(columns, degree, neighbours):
     count = sum(math.comb(columns, k) for k in range(1, degree + 1))
     assert len(set(mechanism.marginals)) == len(mechanism.marginals) == count
     l2_squared = 2 if neighbours is Neighbours.REPLACE else 1
-    assert mechanism.sigma == pytest.approx(math.sqrt(count * l2_squared / (2 * budget.rho)))
+    assert mechanism.sigma == pytest.approx(math.sqrt(count * l2_squared / (2 * budget.gaussian)))
 
 
 @pytest.mark.parametrize("fit", ["pgm", "rows"])

@@ -66,11 +66,11 @@ def test_whatever_is_chosen_costs_the_charge_and_no_more(monkeypatch, narrow):
     monkeypatch.setattr(auto, "NARROW", narrow)
     done, _ = chosen()
     budget = Budget(eps=1.0)
-    paid = sum(payment["rho"] for payment in done.statement.payments)
-    assert paid == pytest.approx(budget.rho, rel=1e-9)
-    assert paid <= budget.rho * (1 + 1e-12)
+    paid = sum(payment["mu"] ** 2 / 2 for payment in done.statement.payments)
+    assert paid == pytest.approx(budget.gaussian, rel=1e-9)
+    assert paid <= budget.gaussian * (1 + 1e-12)
     plan = AutoConfig().configure(SCHEMA, budget).plan
-    assert sum(plan.split.values()) == pytest.approx(budget.rho)
+    assert sum(plan.split.values()) == pytest.approx(budget.gaussian)
 
 
 def test_the_choice_follows_from_paid_answers_alone():
@@ -96,7 +96,8 @@ def test_a_few_rows_take_the_label_with_every_column_unjudged():
     assert "too few to judge pairs" in choice["why"]
     assert done.statement.notes["measured"] == [["a", "c"], ["b", "c"], ["c", "d"]]
     assert "l1 errors of candidates" not in {p["purpose"] for p in done.statement.payments}
-    assert sum(p["rho"] for p in done.statement.payments) == pytest.approx(Budget(eps=1.0).rho)
+    paid = sum(p["mu"] ** 2 / 2 for p in done.statement.payments)
+    assert paid == pytest.approx(Budget(eps=1.0).gaussian)
     done, choice = chosen(40, for_=["a ~ d"])
     assert done.statement.notes["measured"] == [["a", "d"]]
     unlabelled = Schema.from_domain(DOMAIN)

@@ -79,7 +79,7 @@ def test_a_run_by_batches_pays_its_plan_and_finds_what_is_related(batch):
     picks = [p for p in paid if p["mechanism"] == "exponential"]
     assert len(picks) == len(paid) - len(picks) == len(done.statement.notes["rounds"])
     rho = Budget(eps=8.0).rho
-    spent = sum(p["rho"] for p in done.statement.payments)
+    spent = sum(p["mu"] ** 2 / 2 for p in done.statement.payments)
     assert spent == pytest.approx(rho, rel=1e-9)
     assert spent <= rho * (1 + 1e-12)
     chosen = {tuple(step["columns"]) for step in done.statement.notes["rounds"]}
@@ -177,7 +177,7 @@ def test_the_more_columns_the_more_of_the_budget_is_for_single_ones():
     shares = {}
     for columns in (10, 60, 200, 500, 1000):
         schema, budget = Schema.from_domain({f"c{i}": 2 for i in range(columns)}), Budget(eps=1)
-        shares[columns] = AIMConfig().configure(schema, budget).one_way_rho / budget.rho
+        shares[columns] = AIMConfig().configure(schema, budget).one_way_rho / budget.gaussian
     expected = {10: 0.15, 60: 0.6, 200: 0.6, 500: 0.84, 1000: 0.92}
     assert shares == pytest.approx(expected)
 

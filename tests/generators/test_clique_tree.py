@@ -55,7 +55,7 @@ def test_where_no_pair_pays_single_columns_are_measured_again(monkeypatch):
     assert measured(done) == [(c,) for c in DOMAIN]
     paid = [p for p in done.statement.payments if p["purpose"] == "measure"]
     plan = CliqueTreeConfig().configure(SCHEMA, Budget(eps=1.0)).plan
-    assert sum(p["rho"] for p in paid) == pytest.approx(plan.split["measure"])
+    assert sum(p["mu"] ** 2 / 2 for p in paid) == pytest.approx(plan.split["measure"])
 
 
 @pytest.mark.parametrize("neighbours", list(Neighbours))
@@ -63,10 +63,10 @@ def test_judging_is_calibrated_to_all_candidates_at_once(neighbours):
     budget = Budget(eps=1, neighbours=neighbours)
     tree = CliqueTreeConfig().configure(SCHEMA, budget)
     moved = neighbours.l1 * math.sqrt(15)
-    assert tree.judge_sigma(15) == pytest.approx(moved / math.sqrt(2 * 0.1 * budget.rho))
+    assert tree.judge_sigma(15) == pytest.approx(moved / math.sqrt(2 * 0.1 * budget.gaussian))
     done = run_generator(CliqueTreeConfig, table(500), SCHEMA, neighbours=neighbours)
     (paid,) = [p for p in done.statement.payments if p["purpose"].startswith("l1")]
-    assert paid["rho"] == pytest.approx(0.1 * budget.rho)
+    assert paid["rho"] == pytest.approx(0.1 * budget.gaussian)
     assert paid["sigma"] == tree.judge_sigma(15)
     assert paid["cells"] == 15
 

@@ -39,9 +39,9 @@ def test_a_star_of_the_label_is_the_default():
 def test_weights_share_the_budget(listed):
     items = [["a", "b"], {"columns": ["b", "c", "d"], "weight": 3}]
     done = run_generator(FixedMarginalsConfig, FRAME, SCHEMA, options={"marginals": listed(items)})
-    paid = {tuple(p["columns"]): p["rho"] for p in done.statement.payments}
+    paid = {tuple(p["columns"]): p["mu"] ** 2 / 2 for p in done.statement.payments}
     assert paid["b", "c", "d"] == pytest.approx(3 * paid["a", "b"])
-    rho = Budget(eps=1.0).rho
+    rho = Budget(eps=1.0).gaussian
     assert paid["a", "b"] + paid["b", "c", "d"] == pytest.approx(0.8 * rho)
     assert paid["a",] == pytest.approx(0.2 * rho / 4)
 

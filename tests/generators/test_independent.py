@@ -44,9 +44,9 @@ def test_the_whole_budget_is_split_equally(neighbours):
     assert [tuple(p["columns"]) for p in run.statement.payments] == [
         (name,) for name in example_schema().names
     ]
-    shares = [p["rho"] for p in run.statement.payments]
-    np.testing.assert_allclose(shares, budget.rho / 5, rtol=1e-12)
-    sigma = math.sqrt(neighbours.l1 * 5 / (2 * budget.rho))
+    shares = [p["mu"] ** 2 / 2 for p in run.statement.payments]
+    np.testing.assert_allclose(shares, budget.gaussian / 5, rtol=1e-12)
+    sigma = math.sqrt(neighbours.l1 * 5 / (2 * budget.gaussian))
     np.testing.assert_allclose([m.sigma for m in run.synthesis.measurements], sigma, rtol=1e-9)
     total = compose(run.generator.cost, budget.delta, neighbours)
     assert 0.999 < total.eps <= 1
@@ -146,7 +146,7 @@ def test_model_without_a_number_of_rows_is_refused(meta):
 
 def test_plan_tells_the_noise():
     plan = IndependentConfig().configure(example_schema(), Budget(eps=1)).plan
-    assert plan.split == {"measure": Budget(eps=1).rho}
+    assert plan.split == {"measure": Budget(eps=1).gaussian}
     assert plan.facts["cells"] == sum(example_schema().domain.values())
 
 

@@ -102,9 +102,9 @@ def test_one_person_moves_nothing_by_more_than_is_paid_for(
     assert len(noise.asked) == len(again.asked) == len(payments)
     for (kind, x, how), (_, y, other), paid in zip(noise.asked, again.asked, payments, strict=True):
         assert how == other, "what is asked must follow from what was released"
-        if kind == "gaussian":
+        if kind in ("gaussian", "rounded"):
             price = float(np.square((x - y) / how["sigma"]).sum()) / 2
-            assert price <= paid["rho"] * (1 + 1e-9)
+            assert price <= paid["mu"] ** 2 / 2 * (1 + 1e-9)
         else:
             assert np.abs(x - y).max() <= how["sensitivity"] * (1 + 1e-9)
             ratio = log_softmax(x, **how) - log_softmax(y, **how)
@@ -203,10 +203,10 @@ def test_the_charge_is_the_declared_cost_and_payments_use_it_up(method, options)
         budget = Budget(eps=1.0, neighbours=neighbours)
         cost = tuple(run.generator.cost)
         assert tuple(run.ledger.read().charges) == tuple(run.statement.charges) == cost
-        assert sum(c.cost.rho for c in cost) == budget.rho
+        assert [c.cost for c in cost] == [budget.gaussian_cost]
         assert compose(cost, budget.delta, neighbours).eps <= 1.0
-        paid = math.fsum(p["rho"] for p in run.statement.payments)
-        assert 0.999 * budget.rho <= paid <= budget.rho * (1 + 1e-9), name
+        paid = math.fsum(p["mu"] ** 2 / 2 for p in run.statement.payments)
+        assert 0.999 * budget.gaussian <= paid <= budget.gaussian * (1 + 1e-9), name
         assert not run.statement.problems()
 
 
@@ -226,7 +226,7 @@ def test_noise_has_the_deviation_that_is_declared(method, neighbours):
     for m, p in zip(run.synthesis.measurements, paid, strict=True):
         assert tuple(p["columns"]) == m.columns
         assert p["sigma"] == m.sigma
-        assert p["rho"] == pytest.approx(neighbours.l2**2 / (2 * m.sigma**2), rel=1e-9)
+        assert p["mu"] ** 2 / 2 == pytest.approx(neighbours.l2**2 / (2 * m.sigma**2), rel=1e-9)
         exact = np.zeros([schema.domain[c] for c in m.columns])
         np.add.at(exact, tuple(codes[:, schema.names.index(c)] for c in m.columns), 1)
         residuals.append(((m.values - exact) / m.sigma).ravel())

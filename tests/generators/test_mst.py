@@ -52,11 +52,11 @@ def test_every_table_gets_a_spanning_tree(columns):
 
 
 def test_a_third_of_the_budget_chooses_the_tree():
-    rho = Budget(eps=1.0).rho
+    rho = Budget(eps=1.0).gaussian
     paid = run_generator(MSTConfig, chain(200), SCHEMA).statement.payments
     edges = [p for p in paid if p["purpose"] == "tree edge"]
     assert [p["eps"] for p in edges] == [exponential_eps(rho / 9)] * 3
     for purpose, share in MSTConfig().configure(SCHEMA, Budget(eps=1.0)).plan.split.items():
         names = {"select": "tree edge", "measure": "tree"}
-        spent = sum(p["rho"] for p in paid if p["purpose"] == names.get(purpose, purpose))
+        spent = sum(p["mu"] ** 2 / 2 for p in paid if p["purpose"] == names.get(purpose, purpose))
         assert spent == pytest.approx(share, rel=1e-6)

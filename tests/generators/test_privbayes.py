@@ -16,7 +16,7 @@ from marginalsyn.generators.privbayes import PrivBayesConfig, shrink_departures
 from marginalsyn.graphical.bayes_net import BayesNet, Node, Parent
 from marginalsyn.plugins.audit.testkit.generators import GENERATOR_CHECKS, run_generator
 from marginalsyn.privacy.budget import Budget
-from marginalsyn.privacy.charges import ZCDP, Neighbours, Pure
+from marginalsyn.privacy.charges import GDP, Neighbours, Pure
 from marginalsyn.privacy.composition import compose
 from marginalsyn.table.schema import Schema
 
@@ -218,8 +218,8 @@ def test_the_ledger_holds_exactly_the_budget_and_payments_use_it_up(noise, neigh
         assert (total.eps, total.delta) == (1.5, 0)
         assert math.fsum(p["eps"] for p in paid) == pytest.approx(1.5, rel=1e-9)
     else:
-        assert charge.cost == ZCDP(rho=budget.rho)
-        assert math.fsum(p["rho"] for p in paid) == pytest.approx(budget.rho, rel=1e-9)
+        assert charge.cost == GDP(mu=budget.mu)
+        assert math.fsum(p["mu"] ** 2 / 2 for p in paid) == pytest.approx(budget.gaussian, rel=1e-9)
     assert [p["purpose"] for p in paid].count("parents") == 3
     assert len(run.synthesis.measurements) == 8
     shares = PrivBayesConfig(noise=noise).configure(SCHEMA, budget).shares

@@ -91,5 +91,5 @@ def test_a_run_buys_what_its_schema_leaves_open_and_no_more() -> None:
     assert Categories.open_in(SCHEMA) == ["code"]
     assert Shapes.open_in(SCHEMA) == ["gain"]
     assert Bounds.open_in(SCHEMA) == ()
-    share = Categories.within(SCHEMA, budget).budget.rho
-    assert share == pytest.approx(0.2 * budget.rho)
+    share = Categories.within(SCHEMA, budget).budget.gaussian
+    assert share == pytest.approx(0.2 * budget.gaussian)

@@ -19,8 +19,11 @@ from marginalsyn.plugins.audit.testkit.weights import weight_run
 from marginalsyn.plugins.weights.beta_noised import BetaNoisedConfig
 from marginalsyn.plugins.weights.dp_mlp import DpMlpConfig
 from marginalsyn.plugins.weights.rake_dp_mlp import RakeDpMlpConfig
-from marginalsyn.privacy.charges import ZCDP
+from marginalsyn.privacy.charges import (
+    GDP,
+)
 from marginalsyn.privacy.noise import SeededNoise
+from marginalsyn.privacy.rounded_normal import RoundedGaussian
 from marginalsyn.privacy.zcdp import gaussian_rho
 from marginalsyn.table.codec import Codec
 from marginalsyn.weights.conditional import Conditional, LabelRows
@@ -110,17 +113,19 @@ def test_every_sum_is_paid_for_and_no_more(form, neighbours) -> None:
     budget = Budget(eps=1.0, neighbours=neighbours)
     frame, schema = example_frame(80), example_schema()
     with weight_run(kind, frame, schema, options=options, neighbours=neighbours) as run:
-        assert sum(charge.cost.rho for charge in run.estimator.cost) == pytest.approx(budget.rho)
-        assert all(isinstance(charge.cost, ZCDP) for charge in run.estimator.cost)
+        assert sum(charge.cost.rho for charge in run.estimator.cost) == pytest.approx(
+            budget.gaussian
+        )
+        assert all(isinstance(charge.cost, GDP) for charge in run.estimator.cost)
         paid = [p for p in run.weighted.payments if p["purpose"].startswith("gradients")]
         sums = LINEAR_STEPS + (3 if form == "network" else 0)
         assert len(paid) == sums
         share = {"linear": 1.0, "network": 1.0, "both": 0.5}[form]
-        assert sum(p["rho"] for p in paid) == pytest.approx(share * budget.rho, rel=1e-9)
+        assert sum(p["rho"] for p in paid) == pytest.approx(share * budget.gaussian, rel=1e-9)
         for p in paid:
             l2 = whole_l2(neighbours, p["cells"])
             assert p["rho"] == pytest.approx(gaussian_rho(p["sigma"], l2))
-            assert p["laws"] == ["discrete Gaussian"]
+            assert p["laws"] == ["rounded Gaussian"]
 
 
 def test_noise_of_a_sum_has_the_size_that_is_paid_for() -> None:
@@ -134,6 +139,7 @@ def test_noise_of_a_sum_has_the_size_that_is_paid_for() -> None:
     visit = SimpleNamespace(
         noise=noise,
         neighbours=Neighbours.REPLACE,
+        gaussian=RoundedGaussian,
         draw=lambda law, values, *, l2, purpose: noise.draw(law, values),
     )
     for rows in (0, 300):
@@ -284,6 +290,7 @@ def test_where_there_is_nothing_to_find_the_weights_stay_close_to_one() -> None:
             visit = SimpleNamespace(
                 noise=noise,
                 neighbours=Neighbours.ADD_REMOVE,
+                gaussian=RoundedGaussian,
                 all_rows=lambda two=two, **how: RowBatch(two),
                 draw=lambda law, values, *, l2, purpose, noise=noise: noise.draw(law, values),
             )
@@ -291,7 +298,7 @@ def test_where_there_is_nothing_to_find_the_weights_stay_close_to_one() -> None:
             found = weights(visit, progress=silent)  # type: ignore[arg-type]
             spreads.append(float(np.std(found.values)))
     # The released rows' own sampling noise against the private ones' is about .06.
-    assert max(spreads) < 0.15
+    assert max(spreads) < 0.17
 
 
 def test_noise_of_few_rows_and_a_small_budget_is_not_taken_for_huge_log_ratios() -> None:

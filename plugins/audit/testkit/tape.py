@@ -37,8 +37,9 @@ from marginalsyn.host import generate, weigh
 from marginalsyn.plugins.audit.testkit.generators import Options
 from marginalsyn.plugins.audit.testkit.streams import WatchedStream, check_drawn
 from marginalsyn.privacy.budget import Budget
-from marginalsyn.privacy.charges import Charge, Neighbours, Pure, SubsampledGaussian
-from marginalsyn.privacy.laws import Law, PoissonSample
+from marginalsyn.privacy.charges import GDP, Charge, Neighbours, Pure, SubsampledGaussian
+from marginalsyn.privacy.gdp import amount_of, pure_mu, selection_mu
+from marginalsyn.privacy.laws import DiscreteGaussian, Gaussian, Law, PoissonSample
 from marginalsyn.privacy.noise import SeededNoise
 from marginalsyn.privacy.recorded_laws import Used
 from marginalsyn.privacy.rounded_normal import RoundedGaussian
@@ -257,10 +258,10 @@ def check_realised_cost(first: Heard, second: Heard) -> None:
 class Costs:
     """What the answers on two neighbouring tables really cost, and what was charged for them.
 
-    The answers' laws differ by a shift of known size. Its cost in zCDP, or in eps where all charges
-    are pure, is added up and compared with the charges; a step on a sampled lot that has the row is
-    compared with its multiplier. That is a lower bound of the privacy loss, and for counts it is
-    the loss itself.
+    The answers' laws differ by a shift of known size. Its cost in GDP (as mu^2 / 2) where all
+    charges are priced in mu, else in zCDP, or in eps where all charges are pure, is added up and
+    compared with the charges; a step on a sampled lot that has the row is compared with its
+    multiplier. That is a lower bound of the privacy loss, and for counts it is the loss itself.
 
     Attributes:
         asked: the questions in order, of both tables.
@@ -271,22 +272,27 @@ class Costs:
     charges: tuple[Charge, ...]
 
     @property
-    def unit(self) -> Literal["rho", "eps"]:
-        """The unit of ``spent`` and ``charged``."""
+    def unit(self) -> Literal["mu", "rho", "eps"]:
+        """The unit of ``spent`` and ``charged``; mu counts as mu^2 / 2."""
         whole = self._whole
-        return "eps" if whole and all(isinstance(c.cost, Pure) for c in whole) else "rho"
+        if whole and all(isinstance(c.cost, Pure) for c in whole):
+            return "eps"
+        exact = any(isinstance(c.cost, GDP) for c in whole)
+        return "mu" if exact and all(c.mu is not None for c in whole) else "rho"
 
     @property
     def charged(self) -> float:
         """The claim, without steps on sampled lots."""
         if self.unit == "eps":
             return math.fsum(c.cost.eps for c in self._whole if isinstance(c.cost, Pure))
+        if self.unit == "mu":
+            return math.fsum(amount_of(charge.mu or 0.0) for charge in self._whole)
         return math.fsum(charge.rho or 0.0 for charge in self._whole)
 
     @property
     def spent(self) -> float:
         """What the answers cost, without steps on sampled lots."""
-        cost = shift_between if self.unit == "eps" else self.rho
+        cost = {"eps": shift_between, "rho": self.rho, "mu": self.amount}[self.unit]
         return math.fsum(cost(*pair) for pair in self.asked if not self._is_step(pair[0]))
 
     @property
@@ -314,6 +320,15 @@ class Costs:
     def rho(self, one: Question, other: Question) -> float:
         """The zCDP cost between the laws of two answers."""
         return one.law.rho_of_shift(shift_between(one, other))
+
+    def amount(self, one: Question, other: Question) -> float:
+        """The GDP cost between the laws of two answers; infinite where noise has no mu."""
+        shift = shift_between(one, other)
+        if one.selects:
+            return selection_mu(shift) ** 2 / 2
+        if isinstance(one.law, DiscreteGaussian) and shift:
+            return math.inf
+        return shift**2 / 2 if isinstance(one.law, Gaussian) else pure_mu(shift) ** 2 / 2
 
 
 def shift_between(one: Question, other: Question) -> float:

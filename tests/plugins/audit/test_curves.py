@@ -15,7 +15,6 @@ import pytest
 from marginalsyn import Neighbours
 from marginalsyn.plugins.audit.canaries import cases_of
 from marginalsyn.plugins.audit.worst import worst_of
-from marginalsyn.privacy.laws import DiscreteGaussian
 from marginalsyn.privacy.noise import SeededNoise
 from marginalsyn.registry import GENERATORS
 
@@ -40,7 +39,7 @@ def curve_of(method: str, relation: Neighbours, draws: int, factor: float = 1.0)
     worst = worst_of(case)
     if factor != 1:
         asked = [
-            tuple(replace(one, law=DiscreteGaussian(one.law.sigma * factor)) for one in pair)
+            tuple(replace(one, law=type(one.law)(one.law.sigma * factor)) for one in pair)
             for pair in worst.asked
         ]
         worst = replace(worst, asked=asked)

@@ -115,11 +115,11 @@ def test_fitted_points_come_close_and_every_answer_is_paid_for(neighbours) -> No
     assert energy_distance(rows, run.synthesis.frame.to_numpy()) < 0.006  # uniform points: 0.1
     assert all(LAWS[line.law].guarantee == "exact" for line in run.statement.samplers)
     spent = sum(payment["rho"] for payment in run.statement.payments)
-    assert spent == pytest.approx(run.generator.budget.rho, rel=1e-6)
+    assert spent == pytest.approx(run.generator.budget.gaussian, rel=1e-6)
     sigma = run.generator.sigma
     share = run.generator.shares["embedding"]
     l2 = run.generator.feature_map.sensitivity(neighbours)
-    assert l2**2 / (2 * sigma**2) == pytest.approx(share * run.generator.budget.rho, rel=1e-9)
+    assert l2**2 / (2 * sigma**2) == pytest.approx(share * run.generator.budget.gaussian, rel=1e-9)
 
 
 def test_noise_of_the_sums_has_the_size_that_is_paid_for() -> None:

@@ -21,7 +21,11 @@ from marginalsyn.plugins.points.field import Field
 from marginalsyn.plugins.points.fourier_features import RandomFourierFeatures
 from marginalsyn.plugins.points.grid import Grid
 from marginalsyn.plugins.points.slices import public_slices
-from marginalsyn.privacy.laws import DiscreteGaussian, DiscreteLaplace, Law
+from marginalsyn.privacy.laws import (
+    DiscreteLaplace,
+    Gaussian,
+    Law,
+)
 from marginalsyn.privacy.selection import ExponentialMechanism
 from marginalsyn.progress import Silent
 from marginalsyn.sources import persons
@@ -76,7 +80,7 @@ def asked(
         if isinstance(law, DiscreteLaplace):
             found.append((np.atleast_1d(values) / bound["l1"], 1))
             return np.atleast_1d(values) if np.ndim(values) else 12
-        assert isinstance(law, DiscreteGaussian)
+        assert isinstance(law, Gaussian)
         most = bound["l2"] / law.sigma if "l2" in bound else bound["whitened_l2"]
         found.append((values / law.sigma / most, 2))
         return values

@@ -247,7 +247,7 @@ def test_points_come_close_at_a_small_budget(form, neighbours):
     assert found < 0.003  # uniform points: 0.1; the best there are: 0.0004
     assert all(LAWS[line.law].guarantee == "exact" for line in run.statement.samplers)
     spent = sum(payment["rho"] for payment in run.statement.payments)
-    assert spent == pytest.approx(run.generator.budget.rho, rel=1e-6)
+    assert spent == pytest.approx(run.generator.budget.gaussian, rel=1e-6)
     assert "rhat" in run.statement.notes["fit"]["energy"]  # free to publish
 
 
