@@ -92,6 +92,8 @@ def plan_views(tree: LinkedSchema, config: GeneratorConfig, budget: Budget) -> P
     for view in views:
         names = tuple(column.name for column in view.given)
         own: dict[str, Any] = {"known": known_sets(tree, view)} if "known" in known else {}
+        if "sweeps" in known:
+            own["sweeps"] = 0  # rows are drawn given other views: exact models do that
         chosen: Any = replace(config, given=names, rows=1, **own)  # type: ignore[type-var]
         mechanisms[view.name] = chosen.configure(view.schema, budget.part(shares[view.name]))
     charges = [charge for mechanism in mechanisms.values() for charge in mechanism.cost]
