@@ -12,7 +12,7 @@ import numpy as np
 from marginalsyn.contract import Plan, Synthesis, option
 from marginalsyn.generators.batch_selection import NARROW
 from marginalsyn.generators.candidate_errors import CandidateErrors
-from marginalsyn.generators.forecast import advise
+from marginalsyn.generators.forecast import advise, forecast_chain
 from marginalsyn.generators.marginals import MarginalKnobs, WorkloadGenerator
 from marginalsyn.generators.workload import Columns, not_yet_known
 from marginalsyn.graphical import model as pgm
@@ -98,20 +98,22 @@ class CliqueTree(WorkloadGenerator):
     @property
     def plan(self) -> Plan:
         """The split and the noise, before anything is read."""
-        config = self.config
-        candidates = self.candidates(self.schema.domain)
+        config, domain = self.config, self.schema.domain
+        candidates = self.candidates(domain)
+        more = self.may_sweep and pgm.model_mb(domain, list(candidates)) > self.model_mb
         return Plan(
             split={
                 "one-way": config.one_way_share * self.budget.rho,
                 "select": config.select_share * self.budget.rho,
                 "measure": (1 - config.one_way_share - config.select_share) * self.budget.rho,
             },
-            workload=tuple(self.workload(self.schema.domain).marginals),
+            workload=tuple(self.workload(domain).marginals),
             model_mb=self.model_mb,
             facts={
                 "candidates": len(candidates),
                 "noise deviation of one-way marginals": round(self.one_way_sigma, 2),
                 "noise deviation of judging": round(self.judge_sigma(len(candidates)), 2),
+                **(forecast_chain(domain, config.sweeps) if more else {}),
                 **self.purpose_facts,
             },
             warnings=advise(len(self.schema.names), CliqueTreeConfig.name),
@@ -197,7 +199,7 @@ class CliqueTree(WorkloadGenerator):
             return choose(errors, candidates, cells, rho=rho, l2=l2, fits=fits)
 
         shares = pick(self._room(one_way))
-        if not self.may_sweep(one_way):
+        if not self.may_sweep:
             return shares
         beyond = pick(lambda cliques: True)
         costs = [
@@ -207,11 +209,12 @@ class CliqueTree(WorkloadGenerator):
         gain = costs[0] - costs[1]
         return beyond if gain > WORTH * self._chance(candidates, one_way) else shares
 
-    def may_sweep(self, one_way: OneWay) -> bool:
-        """Whether marginals beyond the tree can be measured: public facts alone."""
+    @property
+    def may_sweep(self) -> bool:
+        """Whether marginals beyond the tree may be measured: by public facts alone."""
         config = self.config
         plain = not (config.given or config.known) and config.estimator == "pulled"
-        return config.sweeps > 0 and plain and len(one_way.domain) <= NARROW
+        return config.sweeps > 0 and plain and len(self.schema.names) <= NARROW
 
     def _chance(self, candidates: Mapping[Columns, float], one_way: OneWay) -> float:
         """What drawing rows alone adds to the weighted l1 errors, by the single columns."""

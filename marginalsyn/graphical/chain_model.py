@@ -55,6 +55,10 @@ class ChainModel(pgm.Fitted):
             found[name] = found[name] + logs if name in found else logs
         return found
 
+    def tree_holds(self, columns: Sequence[str]) -> bool:
+        """Whether the tree that the chain started from was fitted to a marginal."""
+        return self._layout.scope(columns) in self.contraction.scopes
+
     def marginals(self, queries: Iterable[Sequence[str]]) -> dict[tuple[str, ...], np.ndarray]:
         """Many marginals, of one population of rows."""
         return {tuple(query): self._answer(query) for query in queries}

@@ -341,7 +341,7 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
                 "neighbours": total.neighbours,
             },
         }
-        choice = statement.notes.get("choice")
+        choice, chain = statement.notes.get("choice"), statement.notes.get("chain")
         notes = [
             f"{made}, by {statement.generator}, from {source.title}",
             *(
@@ -349,6 +349,7 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
                 if isinstance(choice, dict)
                 else []
             ),
+            *([f"fitted: {chain['text']}"] if isinstance(chain, dict) else []),
             f"this release:    {statement.total()}",
             *describe_total(ledger),
             f"next: marginalsyn show {self.out}   marginalsyn verify {self.out}",
