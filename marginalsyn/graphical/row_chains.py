@@ -40,8 +40,11 @@ FEWEST, MOST = 20_000, 50_000
 _BLOCK, _LAST = 10, 20
 # A block that gains less than this share of the rows' own sampling error is the last.
 _GAIN = 0.02
+# How firmly counts of rows that are drawn together are kept near their expectations: their variance
+# falls by this number plus one.
+_FIRM, _SETTLING = 4.0, 3
 # Steps of potentials, of single columns' and while averaging.
-_COLUMN_STEP, _LAST_STEP = 0.1, 0.5
+_COLUMN_STEP, _LAST_STEP = 0.5, 0.5
 
 
 class RowChain:
@@ -101,6 +104,36 @@ class RowChain:
                 rng.random(len(rows)),
             )
 
+    def settle(self, rows: np.ndarray, aims: np.ndarray, rng: np.random.Generator) -> None:
+        """One sweep of rows that are drawn together, in place: their counts go to what is expected.
+
+        Rows that are drawn one by one have the variation of a sample. Here the law of the whole set
+        is that of the chain times ``exp(-h (n - m)^2 / 2m)`` for each cell's count n and its
+        expectation m: a sweep counts every row that changes at once.
+
+        Args:
+            rows: codes, int32 of shape (rows, columns).
+            aims: the expected counts for so many rows, laid out as ``flat``.
+            rng: the only source of randomness.
+        """
+        counts = self.counts(rows).astype(float)
+        firmness = _FIRM / np.maximum(aims, 1.0)
+        for column in rng.permutation(len(self.sizes)):
+            low, high = self._nodes[column], self._nodes[column + 1]
+            _settle_column(
+                rows,
+                int(column),
+                self.sizes[column],
+                (self.flat, aims, firmness, counts),
+                self._homes[low:high],
+                self._jumps[low:high],
+                self._ends[low : high + 1],
+                self._others,
+                self._whole_strides,
+                rng.permutation(len(rows)),
+                rng.random(len(rows)),
+            )
+
     def counts(self, rows: np.ndarray) -> np.ndarray:
         """The rows' counts over all tables, laid out as ``flat``."""
         return np.concatenate([count(rows, scope, self.sizes).ravel() for scope in self.scopes])
@@ -113,6 +146,7 @@ class RowChain:
         """
         order: list[np.ndarray] = []
         places, ends, others, strides, nodes, first = [], [0], [], [], [0], []
+        homes_of, jumps, whole = [], [], []
         at = 0
         for column, size in enumerate(self.sizes):
             first.append(at)
@@ -127,15 +161,21 @@ class RowChain:
                 order.append(laid.ravel())
                 others += [v for v in scope if v != column]
                 strides += [math.prod(laid.shape[axis + 1 :]) for axis in range(laid.ndim - 1)]
+                steps = [math.prod(self._shapes[i][axis + 1 :]) for axis in range(len(scope))]
+                whole += [step for v, step in zip(scope, steps, strict=True) if v != column]
+                homes_of.append(int(self._starts[i]))
+                jumps.append(steps[scope.index(column)])
                 places.append(at)
                 ends.append(len(others))
                 at += cells
             nodes.append(len(places))
         self._order, self._first, self._nodes = np.concatenate(order), first, nodes
         self._places, self._ends = np.array(places), np.array(ends)
+        # Where the tables lie in ``flat``, and how far a column's next code is from the one before.
+        self._homes, self._jumps = np.array(homes_of), np.array(jumps)
         # Numba types an empty list otherwise.
-        self._others, self._strides = (
-            np.array(numbers or [0], dtype=np.int64) for numbers in (others, strides)
+        self._others, self._strides, self._whole_strides = (
+            np.array(numbers or [0], dtype=np.int64) for numbers in (others, strides, whole)
         )
 
 
@@ -159,7 +199,7 @@ class ChainFit(NamedTuple):
 
     Attributes:
         chain: with potentials averaged over the last sweeps.
-        rows: the rows that it was fitted with, which follow it.
+        rows: the rows that it was fitted with, settled near its expected counts.
         strengths: of the shrinkage, for every marginal of two and more columns.
         sweeps: how many it took.
         gaps: the mean distance (total variation) between its marginals and what they are fitted
@@ -292,7 +332,13 @@ def fit_chain(
     marginals, potentials = walk(_LAST, _LAST_STEP)
     chain.flat[...] = potentials
     gaps = first, optimum.distance(marginals)
-    return ChainFit(chain, rows, optimum.strengths, done, gaps, optimum.chance(marginals))
+    aims = marginals.copy()
+    aims[: optimum.cells] += optimum.missed(marginals)
+    np.maximum(aims, 0.0, out=aims)
+    for _ in range(_SETTLING):
+        chain.settle(rows, aims / scale, rng)
+    chance = optimum.chance(marginals)
+    return ChainFit(chain, rows, optimum.strengths, done, gaps, chance)
 
 
 @njit(cache=True)
@@ -327,3 +373,45 @@ def _draw_column(rows, column, size, logs, places, ends, others, strides, draws)
         while found < last and chances[found] <= goal:
             found += 1
         rows[i, column] = found
+
+
+@njit(cache=True)
+def _settle_column(rows, column, size, tables, homes, jumps, ends, others, strides, order, draws):  # type: ignore[no-untyped-def]
+    """Draw one column of all rows, in some order, each given all the others' counts."""
+    logs, aims, firmness, counts = tables
+    chances = np.empty(size)
+    places = np.empty(len(homes), np.int64)
+    for i in order:
+        old = rows[i, column]
+        for c in range(size):
+            chances[c] = 0.0
+        for t in range(len(homes)):
+            place = homes[t]
+            for o in range(ends[t], ends[t + 1]):
+                place += rows[i, others[o]] * strides[o]
+            places[t] = place
+            counts[place + old * jumps[t]] -= 1.0
+            for c in range(size):
+                cell = place + c * jumps[t]
+                lack = aims[cell] - counts[cell] - 0.5
+                chances[c] += logs[cell] + firmness[cell] * lack
+        most = chances[0]
+        for c in range(1, size):
+            most = max(most, chances[c])
+        found = old
+        if most > -5e8:
+            reach = 0.0
+            last = 0
+            for c in range(size):
+                share = np.exp(chances[c] - most)
+                if share > 0.0:
+                    last = c
+                reach += share
+                chances[c] = reach
+            goal = draws[i] * reach
+            found = 0
+            while found < last and chances[found] <= goal:
+                found += 1
+        rows[i, column] = found
+        for t in range(len(homes)):
+            counts[places[t] + found * jumps[t]] += 1.0

@@ -130,6 +130,7 @@ def test_no_row_is_impossible() -> None:
 def test_given_agrees_with_the_chain_itself() -> None:
     _, chain = extended()
     known = chain.given({"d": np.array([0.0, 1.0, 0.0, 0.5])})
+    assert set(known.sample(2000, np.random.default_rng(1))[:, 3]) == {1, 3}
     whole = chain.marginal("abd") * np.array([0.0, 1.0, 0.0, 0.5])
     assert known.total == pytest.approx(whole.sum(), rel=0.02)
     assert distance(known.marginal("ab"), whole.sum(axis=2)) < 0.02
