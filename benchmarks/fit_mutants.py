@@ -6,6 +6,8 @@ from mutants import Mutant
 
 COLUMN_COUNTS = "marginalsyn/graphical/shrunken_fit.py"
 SETTLED = "tests/graphical/test_column_counts.py"
+CHAINS, CHAIN_MODEL = (f"marginalsyn/graphical/{name}.py" for name in ("row_chains", "chain_model"))
+CHAIN_LAW = "tests/graphical/test_row_chains.py"
 LIMITS = "tests/answers/test_limits.py"
 LEANING = "tests/graphical/test_reference.py"
 REFERENCES = "tests/operations/test_references.py"
@@ -107,5 +109,45 @@ FITS = (
         "- within < _TOO_LITTLE * sampling:",
         "- within < -1e9:",
         ("tests/answers/test_combining.py", "-k", "vary"),
+    ),
+    Mutant(
+        "chain-forgets-what-cannot-be",
+        "sweeps draw rows that the schema rules out",
+        CHAINS,
+        "table[mask] = IMPOSSIBLE",
+        "table[mask] = 0.0",
+        (CHAIN_LAW, "-k", "impossible"),
+    ),
+    Mutant(
+        "chain-follows-noise",
+        "a chain's potentials go to the answers, noise included",
+        CHAINS,
+        "found -= self._pull * (",
+        "found -= 0.0 * (",
+        (CHAIN_LAW, "-k", "optimum"),
+    ),
+    Mutant(
+        "chain-reads-one-column-twice",
+        "a sweep takes another column's code for that of a table's first",
+        CHAINS,
+        "others += [v for v in scope if v != column]",
+        "others += [scope[0] for v in scope if v != column]",
+        (CHAIN_LAW, "-k", "law"),
+    ),
+    Mutant(
+        "condition-lost-in-sweeps",
+        "rows of a condition wander off it while they are swept",
+        CHAIN_MODEL,
+        "self.chain.sweep(rows, rng, self.known)\n        return rows",
+        "self.chain.sweep(rows, rng)\n        return rows",
+        (CHAIN_LAW, "-k", "impossible or given"),
+    ),
+    Mutant(
+        "chain-without-need",
+        "auto sweeps where an exact model holds all that pays, or noise leaves nothing to gain",
+        "marginalsyn/generators/clique_tree.py",
+        "return beyond if swept < WORTH * exact else shares",
+        "return beyond",
+        ("tests/generators/test_chain_releases.py", "-k", "stays"),
     ),
 )

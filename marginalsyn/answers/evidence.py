@@ -22,6 +22,7 @@ from marginalsyn.answers.noisy_marginals import NoisyMarginal, fit, observed
 from marginalsyn.answers.projection import project
 from marginalsyn.errors import UsageError
 from marginalsyn.graphical import model as pgm
+from marginalsyn.graphical.chain_model import ChainModel, extend, read_fitted
 from marginalsyn.graphical.compression import Compression, identity, with_shares
 from marginalsyn.graphical.estimation import estimate_total
 from marginalsyn.graphical.soft_rows import SoftTable, fit_rows
@@ -118,7 +119,7 @@ class Evidence:
             fitted = bayes_nets.model_of(structure, tables, compression.domain, rows)
         elif "pgm" in model.meta:
             own = {k.removeprefix("pgm_"): v for k, v in model.arrays.items() if k[:4] == "pgm_"}
-            fitted = pgm.Fitted.from_arrays(own, model.meta["pgm"])
+            fitted = read_fitted(own, model.meta["pgm"])
         elif "soft0" in model.arrays:
             soft = {c: model.arrays[f"soft{j}"] for j, c in enumerate(compression.domain)}
             rows = float(model.meta["rows"]) if public else estimate_total(marginals)[0]
@@ -275,14 +276,23 @@ class Evidence:
         if self.structure is not None:
             return replace(self, fitted=self._network(self.structure))
         assert isinstance(self.fitted, pgm.Fitted)
+        chain = self.fitted if isinstance(self.fitted, ChainModel) else None
         fitted = fit(
             self.compression,
-            self.marginals,
+            [m for m in self.marginals if chain is None or chain.tree_holds(m.columns)],
             self.zeros,
             self.known,
             pull=bool(self.fitted.shrinkage),
-            warm=self.fitted if warm else None,
+            warm=self.fitted if warm and chain is None else None,
         )
+        if chain is not None:
+            fitted = extend(
+                fitted,
+                observed(self.compression, self.marginals),
+                zeros=self.zeros,
+                sweeps=int(chain.convergence.get("sweeps", 0)),
+                rng=np.random.default_rng(0),  # as everything else that marginals give
+            )
         return replace(self, fitted=fitted)
 
     def _softly(self, before: SoftTable) -> SoftTable:
@@ -306,8 +316,8 @@ class Evidence:
 
     @property
     def refits(self) -> bool:
-        """Whether its model is fitted again in good time: a table of soft rows is not."""
-        return not isinstance(self.fitted, SoftTable)
+        """Whether its model is fitted again in good time: soft rows and chains are not."""
+        return not isinstance(self.fitted, SoftTable | ChainModel)
 
     def _exact_marginals(
         self, rows: np.ndarray | None, rng: np.random.Generator

@@ -35,6 +35,8 @@ TINY = 800.0
 UNJUDGED = 30.0
 # A larger model takes longer to fit, in proportion, and has no lower errors.
 MODEL_MB = 10.0
+# A chain of rows mostly converges in a third of so many sweeps.
+MOST_SWEEPS = 300
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +62,12 @@ class AutoConfig(MarginalKnobs):
         None,
         "How readily to merge rare codes that the noise would drown. 0 merges none. [default: 0.4, "
         "or 1 of more than 40 columns and for a label that is a number]",
+    )
+
+    sweeps: int = option(
+        MOST_SWEEPS,
+        "Where more marginals pay than one model can hold exactly, fit all by up to so many sweeps "
+        "of a chain of rows. 0: never.",
     )
 
     def configure(self, schema: Schema, budget: Budget) -> Auto:
@@ -98,7 +106,12 @@ class Auto(Calibrated):
 
     def _chosen(self, kind: type[WorkloadConfig], label_weight: float, merge: float) -> Any:
         """A generator under the config's knobs, and these where they are not given."""
-        knobs = {field.name: getattr(self.config, field.name) for field in fields(self.config)}
+        theirs = {field.name for field in fields(kind)}
+        knobs = {
+            field.name: getattr(self.config, field.name)
+            for field in fields(self.config)
+            if field.name in theirs
+        }
         if knobs["label_weight"] is None:
             knobs["label_weight"] = label_weight
         if knobs["merge"] is None:

@@ -29,6 +29,7 @@ from marginalsyn.generators.workload import (
     not_yet_known,
 )
 from marginalsyn.graphical import model as pgm
+from marginalsyn.graphical.chain_model import read_fitted
 from marginalsyn.graphical.compression import Compression
 from marginalsyn.graphical.estimation import draw_possible
 from marginalsyn.graphical.one_way import OneWay, draw_frame, summarise_one_way
@@ -85,6 +86,7 @@ _RANGES = (
     ("label_share", 0, 0.99),
     ("soft_rows", 1, 10**6),
     ("steps", 1, 10**7),
+    ("sweeps", 0, 10**5),
 )
 
 
@@ -156,7 +158,7 @@ def store_model(fitted: pgm.Fitted, compression: Compression, *, kind: str, rows
 def stored_model(model: Model) -> tuple[pgm.Fitted, Compression]:
     """The fitted model that a release holds, and how its codes were merged."""
     own = {k.removeprefix("pgm_"): v for k, v in model.arrays.items() if k.startswith("pgm_")}
-    fitted = pgm.Fitted.from_arrays(own, model.meta["pgm"])
+    fitted = read_fitted(own, model.meta["pgm"])
     return fitted, Compression.from_arrays(model.meta["columns"], model.arrays)
 
 

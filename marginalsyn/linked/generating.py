@@ -73,6 +73,8 @@ class LinkedGenerator(Calibrated):
             own: dict[str, Any] = {"given": names, "rows": 1}
             if "known" in self._knobs:
                 own["known"] = known_sets(self.schema, view)
+            if "sweeps" in self._knobs:
+                own["sweeps"] = 0  # rows are drawn given other views: exact models do that
             part = self.budget.part(self.shares[view.name])
             found[view.name] = replace(self.config, **own).configure(view.schema, part)
         return found

@@ -347,7 +347,7 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
                 "neighbours": total.neighbours,
             },
         }
-        choice = statement.notes.get("choice")
+        choice, chain = statement.notes.get("choice"), statement.notes.get("chain")
         notes = [
             f"{made}, by {statement.generator}, from {source.title}",
             *(
@@ -356,6 +356,7 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
                 else []
             ),
             *_leaning(statement.notes.get("leaned")),
+            *([f"fitted: {chain['text']}"] if isinstance(chain, dict) else []),
             f"this release:    {statement.total()}",
             *describe_total(ledger),
             f"next: marginalsyn show {self.out}   marginalsyn verify {self.out}",

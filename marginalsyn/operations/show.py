@@ -68,6 +68,7 @@ def _describe(release: Release) -> tuple[dict[str, Any], Pairs, Columns]:
     statement, schema = release.statement, release.schema
     rows, weights = len(release.frame()), release.weights()
     names = [] if weights is None else list(weights.columns)
+    chain = statement.notes.get("chain")
     data = {
         "release": str(release.path),
         "rows": rows,
@@ -79,6 +80,7 @@ def _describe(release: Release) -> tuple[dict[str, Any], Pairs, Columns]:
         ("Release", release.path),
         ("Table", schema.title or None),
         ("Rows", f"{rows:,} synthetic rows by {_maker(statement)}"),
+        ("Model", chain.get("text") if isinstance(chain, dict) else None),
         ("Weights", ", ".join(names) if weights is not None else "none"),
         *_promises(statement),
     ]

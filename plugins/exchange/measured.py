@@ -9,6 +9,7 @@ import numpy as np
 
 from marginalsyn.errors import ReleaseError
 from marginalsyn.generators.marginals import stored_model
+from marginalsyn.graphical.chain_model import ChainModel
 from marginalsyn.graphical.compression import Compression, identity
 from marginalsyn.graphical.model import Fitted
 from marginalsyn.libraries import version
@@ -51,7 +52,11 @@ def parcel_of(release: Release) -> tuple[Parcel, list[str]]:
         measured.append(
             Part(columns=one.columns, values=one.values, sigma=float(one.sigma), groups=groups)
         )
-    potentials = _potentials(fitted, merges) if fitted is not None else ()
+    potentials: tuple[Part, ...] = ()
+    if isinstance(fitted, ChainModel):
+        lost.append("the model: a chain of rows, which no clique tree can hold")
+    elif fitted is not None:
+        potentials = _potentials(fitted, merges)
     if fitted is None and model is not None:
         lost.append(f"the model: {model.kind} has no graphical one")
     if release.weights() is not None:

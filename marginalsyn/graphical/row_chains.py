@@ -1,0 +1,417 @@
+"""Chains of rows: models of more marginals than a junction tree can hold.
+
+A model's log probability is a sum of tables over few columns each. No tree is needed to draw from
+it: given all other columns of a row, the chances of one column follow from the tables that hold it.
+A *sweep* draws every column of every row again (Gibbs), so that rows which follow the model go on
+following it, and others come nearer to it.
+
+The fit is that of :mod:`marginalsyn.graphical.shrunken_fit`, whose optimum has marginals
+``mu_q = y_q - k_q sigma_q^2 theta_q``. It starts from a model of the marginals that a tree can hold
+and from its rows. After every sweep the rows' marginals stand for mu, and every potential moves a
+damped step towards the optimum; rows follow the potentials while these move slowly (stochastic
+maximum likelihood, Younes 1988; Tieleman 2008). What rows add by chance is averaged out over the
+last sweeps. All of it follows from noisy answers, so it costs no privacy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from marginalsyn.graphical.factors import Scope
+from marginalsyn.graphical.shrunken_fit import (
+    COLUMN_STRENGTH,
+    column_counts,
+    find_strengths,
+    take_off_means,
+)
+from marginalsyn.graphical.targets import FitTarget
+from marginalsyn.progress import Progress
+
+# The log of what cannot be. Sums of many stay finite, and their exponentials are exactly zero.
+IMPOSSIBLE = -1e9
+# Rows of a fit: few rows are noisy, and more than the most say no more.
+FEWEST, MOST = 20_000, 50_000
+# So many sweeps are compared with those before; the last ones are averaged.
+_BLOCK, _LAST = 10, 20
+# A block that gains less than this share of the rows' own sampling error is the last.
+_GAIN = 0.02
+# How firmly counts of rows that are drawn together are kept near their expectations: their variance
+# falls by this number plus one.
+_FIRM, _SETTLING = 4.0, 3
+# Steps of potentials, of single columns' and while averaging.
+_COLUMN_STEP, _LAST_STEP = 0.5, 0.5
+
+
+class RowChain:
+    """Log potentials over sets of columns, and sweeps of rows under them.
+
+    Args:
+        sizes: of all columns.
+        scopes: of the tables, each in increasing order. Two tables may have one scope.
+
+    Attributes:
+        flat: all potentials; ``tables`` are views of it, in the order of ``scopes``.
+    """
+
+    def __init__(self, sizes: Sequence[int], scopes: Sequence[Scope]) -> None:
+        self.sizes, self.scopes = tuple(sizes), tuple(scopes)
+        self._shapes = [tuple(self.sizes[v] for v in scope) for scope in self.scopes]
+        lengths = [math.prod(shape) for shape in self._shapes]
+        self._starts = np.cumsum([0, *lengths])
+        self.flat = np.zeros(int(self._starts[-1]))
+        self.tables = self.views(self.flat)
+        self._plan()
+
+    def views(self, flat: np.ndarray) -> list[np.ndarray]:
+        """The tables of an array that is laid out as ``flat``."""
+        parts = zip(self._starts, self._starts[1:], self._shapes, strict=False)
+        return [flat[low:high].reshape(shape) for low, high, shape in parts]
+
+    def sweep(
+        self,
+        rows: np.ndarray,
+        rng: np.random.Generator,
+        known: Mapping[int, np.ndarray] | None = None,
+    ) -> None:
+        """Draw every column of every row again, in place, given the others.
+
+        Args:
+            rows: codes, int32 of shape (rows, columns).
+            rng: the only source of randomness.
+            known: by column the logs of how likely what is known is under each of its codes.
+        """
+        logs = self.flat[self._order]
+        for column, likely in (known or {}).items():
+            start = self._first[column]
+            logs[start : start + self.sizes[column]] += np.maximum(likely, IMPOSSIBLE)
+        for column in rng.permutation(len(self.sizes)):
+            low, high = self._nodes[column], self._nodes[column + 1]
+            places, ends = self._places[low:high], self._ends[low : high + 1]
+            _draw_column(
+                rows,
+                int(column),
+                self.sizes[column],
+                logs,
+                places,
+                ends,
+                self._others,
+                self._strides,
+                rng.random(len(rows)),
+            )
+
+    def settle(self, rows: np.ndarray, aims: np.ndarray, rng: np.random.Generator) -> None:
+        """One sweep of rows that are drawn together, in place: their counts go to what is expected.
+
+        Rows that are drawn one by one have the variation of a sample. Here the law of the whole set
+        is that of the chain times ``exp(-h (n - m)^2 / 2m)`` for each cell's count n and its
+        expectation m: a sweep counts every row that changes at once.
+
+        Args:
+            rows: codes, int32 of shape (rows, columns).
+            aims: the expected counts for so many rows, laid out as ``flat``.
+            rng: the only source of randomness.
+        """
+        counts = self.counts(rows).astype(float)
+        firmness = _FIRM / np.maximum(aims, 1.0)
+        for column in rng.permutation(len(self.sizes)):
+            low, high = self._nodes[column], self._nodes[column + 1]
+            _settle_column(
+                rows,
+                int(column),
+                self.sizes[column],
+                (self.flat, aims, firmness, counts),
+                self._homes[low:high],
+                self._jumps[low:high],
+                self._ends[low : high + 1],
+                self._others,
+                self._whole_strides,
+                rng.permutation(len(rows)),
+                rng.random(len(rows)),
+            )
+
+    def counts(self, rows: np.ndarray) -> np.ndarray:
+        """The rows' counts over all tables, laid out as ``flat``."""
+        return np.concatenate([count(rows, scope, self.sizes).ravel() for scope in self.scopes])
+
+    def _plan(self) -> None:
+        """Lay every table out once for each of its columns, with that column last.
+
+        A column's tables follow each other, one of that column alone first: what is known of a
+        column is added there, and to no other table.
+        """
+        order: list[np.ndarray] = []
+        places, ends, others, strides, nodes, first = [], [0], [], [], [0], []
+        homes_of, jumps, whole = [], [], []
+        at = 0
+        for column, size in enumerate(self.sizes):
+            first.append(at)
+            homes = [i for i, scope in enumerate(self.scopes) if column in scope]
+            homes.sort(key=lambda i: len(self.scopes[i]))
+            if not homes or len(self.scopes[homes[0]]) > 1:
+                raise ValueError(f"column {column} ({size} codes) must have a table of its own")
+            for i in homes:
+                scope, cells = self.scopes[i], math.prod(self._shapes[i])
+                numbers = self._starts[i] + np.arange(cells).reshape(self._shapes[i])
+                laid = np.moveaxis(numbers, scope.index(column), -1)
+                order.append(laid.ravel())
+                others += [v for v in scope if v != column]
+                strides += [math.prod(laid.shape[axis + 1 :]) for axis in range(laid.ndim - 1)]
+                steps = [math.prod(self._shapes[i][axis + 1 :]) for axis in range(len(scope))]
+                whole += [step for v, step in zip(scope, steps, strict=True) if v != column]
+                homes_of.append(int(self._starts[i]))
+                jumps.append(steps[scope.index(column)])
+                places.append(at)
+                ends.append(len(others))
+                at += cells
+            nodes.append(len(places))
+        self._order, self._first, self._nodes = np.concatenate(order), first, nodes
+        self._places, self._ends = np.array(places), np.array(ends)
+        # Where the tables lie in ``flat``, and how far a column's next code is from the one before.
+        self._homes, self._jumps = np.array(homes_of), np.array(jumps)
+        # Numba types an empty list otherwise.
+        self._others, self._strides, self._whole_strides = (
+            np.array(numbers or [0], dtype=np.int64) for numbers in (others, strides, whole)
+        )
+
+
+def count(rows: np.ndarray, scope: Scope, sizes: Sequence[int]) -> np.ndarray:
+    """The counts of rows over some columns, one axis each in that order.
+
+    Example:
+        >>> count(np.array([[0, 1], [1, 1]]), (1,), (2, 2))
+        array([0, 2])
+    """
+    shape = [sizes[v] for v in scope]
+    keys = np.zeros(len(rows), dtype=np.int64)
+    for v, size in zip(scope, shape, strict=True):
+        keys *= size
+        keys += rows[:, v]
+    return np.bincount(keys, minlength=math.prod(shape)).reshape(shape)
+
+
+class ChainFit(NamedTuple):
+    """A fitted chain, and how far it had converged.
+
+    Attributes:
+        chain: with potentials averaged over the last sweeps.
+        rows: the rows that it was fitted with, settled near its expected counts.
+        strengths: of the shrinkage, for every marginal of two and more columns.
+        sweeps: how many it took.
+        gaps: the mean distance (total variation) between its marginals and what they are fitted
+            to: of the model that it started from, and of the chain.
+        error: the distance that as many rows drawn from one model have from it by chance.
+    """
+
+    chain: RowChain
+    rows: np.ndarray
+    strengths: dict[Scope, float]
+    sweeps: int
+    gaps: tuple[float, float]
+    error: float
+
+
+class _Optimum:
+    """Where the potentials are to go: every table's answers, with what shrinks them."""
+
+    def __init__(
+        self, chain: RowChain, targets: Mapping[Scope, FitTarget], total: float, scale: float
+    ) -> None:
+        self.chain, self.scale, self.total = chain, scale, total
+        columns = column_counts(chain.sizes, targets, total)
+        self.strengths = find_strengths(targets, columns, total)
+        answers = [*columns, *(targets[scope] for scope in self.strengths)]
+        strengths = [*(COLUMN_STRENGTH for _ in columns), *self.strengths.values()]
+        degrees = np.bincount([v for scope in self.strengths for v in scope])
+        pairs = zip(answers, strengths, strict=True)
+        self.cells = sum(t.values.size for t in answers)
+        self._answers = np.concatenate([t.values.ravel() for t in answers])
+        self._pull = np.concatenate([k / t.weight.ravel() for t, k in pairs])
+        # Tables that share columns move the same marginals: each takes its part of the way.
+        steps = [*(_COLUMN_STEP for _ in columns)]
+        steps += [1.0 / max(1.0, float(np.mean(degrees[[*scope]]))) for scope in self.strengths]
+        sizes = [t.values.size for t in answers]
+        self._steps = np.repeat(steps, sizes)
+        self._single = sum(chain.sizes)
+        self._base = np.zeros(self.cells)
+        self._base[: self._single] = np.log(self._answers[: self._single] / total)
+        self._least = np.maximum(0.5 * self._answers, 0.5) + self._pull + 1.0
+
+    def missed(self, marginals: np.ndarray) -> np.ndarray:
+        """What the chain's marginals still lack of the optimum's under its present potentials."""
+        gap = np.zeros(self.chain.flat.size)
+        np.subtract(self._answers, marginals[: self.cells], out=gap[: self.cells])
+        for table in self.chain.views(gap)[len(self.chain.sizes) : len(self._tables)]:
+            table[...] = take_off_means(table)
+        found = gap[: self.cells]
+        found -= self._pull * (self.chain.flat[: self.cells] - self._base)
+        return found
+
+    def step(self, marginals: np.ndarray, rate: float) -> None:
+        """Move every potential by a damped step."""
+        curvature = np.maximum(marginals[: self.cells] + self._pull + 1.0, self._least)
+        self.chain.flat[: self.cells] += rate * self._steps * self.missed(marginals) / curvature
+
+    def distance(self, marginals: np.ndarray) -> float:
+        """The mean total variation between marginals of interactions and where they should be."""
+        missed = np.abs(self.missed(marginals)[self._single :]).sum()
+        return float(missed) / (2.0 * self.total * max(len(self.strengths), 1))
+
+    def chance(self, marginals: np.ndarray) -> float:
+        """The same between a model and as many rows drawn from it."""
+        counts = marginals[self._single : self.cells] / self.scale
+        deviations = self.scale * np.sqrt(2.0 / math.pi * counts).sum()
+        return float(deviations) / (2.0 * self.total * max(len(self.strengths), 1))
+
+    @property
+    def _tables(self) -> tuple[Scope, ...]:
+        return self.chain.scopes[: len(self.chain.sizes) + len(self.strengths)]
+
+
+def fit_chain(
+    sizes: Sequence[int],
+    targets: Mapping[Scope, FitTarget],
+    fixed: Mapping[Scope, np.ndarray],
+    total: float,
+    *,
+    start: Mapping[Scope, np.ndarray],
+    rows: np.ndarray,
+    sweeps: int,
+    rng: np.random.Generator,
+    progress: Progress,
+) -> ChainFit:
+    """Fit a chain to all targets.
+
+    Args:
+        sizes: of all columns.
+        targets: noisy marginals.
+        fixed: masks of impossible cells.
+        total: the number of rows that marginals sum to.
+        start: log potentials of a model of some of the targets.
+        rows: drawn from that model, none of them impossible; they are changed.
+        sweeps: at most so many.
+        rng: draws the sweeps.
+        progress: reports how far it is.
+    """
+    scopes = [*((v,) for v in range(len(sizes))), *(s for s in targets if len(s) > 1)]
+    chain = RowChain(sizes, [*scopes, *fixed])
+    for scope, table in zip(scopes, chain.tables, strict=False):
+        if scope in start and np.isfinite(start[scope]).all():
+            table[...] = start[scope]
+    for mask, table in zip(fixed.values(), chain.tables[len(scopes) :], strict=True):
+        table[mask] = IMPOSSIBLE
+    scale = total / len(rows)
+    optimum = _Optimum(chain, targets, total, scale)
+
+    def walk(count: int, rate: float) -> tuple[np.ndarray, np.ndarray]:
+        """Some sweeps with steps; the means of marginals and potentials over them."""
+        nonlocal done
+        marginals, potentials = np.zeros((2, chain.flat.size))
+        for _ in range(count):
+            chain.sweep(rows, rng)
+            now = chain.counts(rows) * scale
+            optimum.step(now, rate)
+            marginals += now / count
+            potentials += chain.flat / count
+        done += count
+        return marginals, potentials
+
+    done = 0
+    first = optimum.distance(chain.counts(rows) * scale)
+    gap = math.inf
+    while done + _BLOCK + _LAST <= max(sweeps, _BLOCK + _LAST):
+        marginals, _ = walk(_BLOCK, 1.0)
+        before, gap = gap, optimum.distance(marginals)
+        progress.report("estimate", text=f"{done} sweeps, distance {gap:.4f} (was {first:.4f})")
+        if before - gap < _GAIN * optimum.chance(marginals):
+            break
+    marginals, potentials = walk(_LAST, _LAST_STEP)
+    chain.flat[...] = potentials
+    gaps = first, optimum.distance(marginals)
+    aims = marginals.copy()
+    aims[: optimum.cells] += optimum.missed(marginals)
+    np.maximum(aims, 0.0, out=aims)
+    for _ in range(_SETTLING):
+        chain.settle(rows, aims / scale, rng)
+    chance = optimum.chance(marginals)
+    return ChainFit(chain, rows, optimum.strengths, done, gaps, chance)
+
+
+@njit(cache=True)
+def _draw_column(rows, column, size, logs, places, ends, others, strides, draws):  # type: ignore[no-untyped-def]
+    """Draw one column of all rows from its chances given the others."""
+    chances = np.empty(size)
+    tables = len(places)
+    for i in range(rows.shape[0]):
+        for c in range(size):
+            chances[c] = 0.0
+        for t in range(tables):
+            place = places[t]
+            for o in range(ends[t], ends[t + 1]):
+                place += rows[i, others[o]] * strides[o]
+            for c in range(size):
+                chances[c] += logs[place + c]
+        most = chances[0]
+        for c in range(1, size):
+            most = max(most, chances[c])
+        if most < -5e8:  # no code is possible beside the others: the row stays as it is
+            continue
+        reach = 0.0
+        last = 0
+        for c in range(size):
+            share = np.exp(chances[c] - most)
+            if share > 0.0:
+                last = c
+            reach += share
+            chances[c] = reach
+        goal = draws[i] * reach
+        found = 0
+        while found < last and chances[found] <= goal:
+            found += 1
+        rows[i, column] = found
+
+
+@njit(cache=True)
+def _settle_column(rows, column, size, tables, homes, jumps, ends, others, strides, order, draws):  # type: ignore[no-untyped-def]
+    """Draw one column of all rows, in some order, each given all the others' counts."""
+    logs, aims, firmness, counts = tables
+    chances = np.empty(size)
+    places = np.empty(len(homes), np.int64)
+    for i in order:
+        old = rows[i, column]
+        for c in range(size):
+            chances[c] = 0.0
+        for t in range(len(homes)):
+            place = homes[t]
+            for o in range(ends[t], ends[t + 1]):
+                place += rows[i, others[o]] * strides[o]
+            places[t] = place
+            counts[place + old * jumps[t]] -= 1.0
+            for c in range(size):
+                cell = place + c * jumps[t]
+                lack = aims[cell] - counts[cell] - 0.5
+                chances[c] += logs[cell] + firmness[cell] * lack
+        most = chances[0]
+        for c in range(1, size):
+            most = max(most, chances[c])
+        found = old
+        if most > -5e8:
+            reach = 0.0
+            last = 0
+            for c in range(size):
+                share = np.exp(chances[c] - most)
+                if share > 0.0:
+                    last = c
+                reach += share
+                chances[c] = reach
+            goal = draws[i] * reach
+            found = 0
+            while found < last and chances[found] <= goal:
+                found += 1
+        rows[i, column] = found
+        for t in range(len(homes)):
+            counts[places[t] + found * jumps[t]] += 1.0

@@ -1,0 +1,143 @@
+"""Releases whose marginals no exact model holds: the choice, and what a reader does with them."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from marginalsyn import Release, Synthesizer
+from marginalsyn.errors import DataError
+from marginalsyn.generators.marginals import stored_model
+from marginalsyn.graphical.chain_model import ChainModel
+from marginalsyn.plugins.exchange.measured import parcel_of
+from marginalsyn.table.schema import Schema
+
+NAMES, CODES, ROWS = "abcdefgh", 5, 8000
+# All pairs of eight columns need a model of 3 MB; a tenth of a percent of it is given.
+SMALL = {"max_model_mb": 0.003}
+
+
+def schema() -> Schema:
+    plain = Schema.from_domain(dict.fromkeys(NAMES, CODES))
+    return plain.model_copy(update={"impossible": ({"a": 0, "b": 4},)})
+
+
+def table(rows: int = ROWS) -> pd.DataFrame:
+    """Columns that all say something of each other, through one that is not in the table."""
+    rng = np.random.default_rng(0)
+    hidden = rng.integers(0, CODES, rows)
+    columns = {}
+    for name in NAMES:
+        own = rng.integers(0, CODES, rows)
+        columns[name] = np.where(rng.random(rows) < 0.7, hidden, own)
+    frame = pd.DataFrame(columns)
+    return frame[~((frame.a == 0) & (frame.b == 4))].reset_index(drop=True)
+
+
+def two_way(real: pd.DataFrame, made: pd.DataFrame) -> float:
+    """The mean total variation over all pairs."""
+    found = []
+    for pair in itertools.combinations(NAMES, 2):
+        left, right = (
+            np.bincount(CODES * t[pair[0]] + t[pair[1]], minlength=CODES**2) / len(t)
+            for t in (real, made)
+        )
+        found.append(np.abs(left - right).sum() / 2)
+    return float(np.mean(found))
+
+
+def synthesizer(**options: object) -> Synthesizer:
+    return Synthesizer(eps=20.0, schema=schema(), options={**SMALL, **options}, seed=1)
+
+
+@pytest.fixture(scope="module")
+def real() -> pd.DataFrame:
+    return table()
+
+
+@pytest.fixture(scope="module")
+def made(real: pd.DataFrame) -> Synthesizer:
+    return synthesizer().fit(real)
+
+
+@pytest.fixture(scope="module")
+def release(made: Synthesizer, tmp_path_factory: pytest.TempPathFactory) -> Release:
+    return made.release(tmp_path_factory.mktemp("chain") / "release")
+
+
+def test_marginals_beyond_the_tree_are_served(real: pd.DataFrame, made: Synthesizer) -> None:
+    said = made.privacy_.notes["chain"]
+    assert said["beyond"] > 3
+    assert said["converged"]
+    assert "sweeps" in said["text"]
+    assert len(made.privacy_.notes["measured"]) > len(NAMES) + said["beyond"] - 1
+    exact = synthesizer(sweeps=0).fit(real)
+    assert "chain" not in exact.privacy_.notes
+    assert two_way(real, made.synthetic_) < 0.7 * two_way(real, exact.synthetic_)
+
+
+def test_an_exact_model_stays_where_it_suffices(real: pd.DataFrame) -> None:
+    whole = [
+        Synthesizer(eps=20.0, schema=schema(), options={"sweeps": n}, seed=1).fit(real)
+        for n in (0, 300)
+    ]
+    assert "chain" not in whole[1].privacy_.notes
+    pd.testing.assert_frame_equal(whole[0].synthetic_, whole[1].synthetic_)
+    # And where noise leaves nothing to gain, though no exact model holds all pairs.
+    little = Synthesizer(eps=0.05, schema=schema(), options=SMALL, seed=1).fit(real)
+    assert "chain" not in little.privacy_.notes
+
+
+def test_the_same_seed_gives_the_same_bytes(real: pd.DataFrame, made: Synthesizer) -> None:
+    again = synthesizer().fit(real)
+    pd.testing.assert_frame_equal(again.synthetic_, made.synthetic_)
+    left, right = (stored_model(s._synthesis.model)[0] for s in (again, made))
+    assert isinstance(left, ChainModel)
+    assert isinstance(right, ChainModel)
+    assert np.array_equal(left.chain.flat, right.chain.flat)
+
+
+def test_more_rows_follow_the_release(real: pd.DataFrame, release: Release) -> None:
+    more = release.sample(20_000, seed=3)
+    assert two_way(real, more) < 0.03
+    assert not ((more.a == 0) & (more.b == 4)).any()
+    pd.testing.assert_frame_equal(more, release.sample(20_000, seed=3))
+
+
+def test_rows_that_agree_with_a_condition(real: pd.DataFrame, release: Release) -> None:
+    found = release.sample(4000, where="a=0|1,h=2", seed=3)
+    assert set(found.a) == {0, 1}
+    assert set(found.h) == {2}
+    assert not ((found.a == 0) & (found.b == 4)).any()
+    agree = real[real.a.isin((0, 1)) & (real.h == 2)]
+    for name in "bcg":
+        shares = [t[name].value_counts(normalize=True) for t in (agree, found)]
+        assert abs(shares[0].subtract(shares[1], fill_value=0)).sum() / 2 < 0.06
+    assert len(release.sample(where="a=0|1,h=2")) == pytest.approx(len(agree), rel=0.1)
+    with pytest.raises(DataError, match="condition"):
+        release.sample(5, where="a=0,b=4")
+
+
+def test_estimates_come_from_it(real: pd.DataFrame, release: Release) -> None:
+    found = release.estimate(share="g, h", target="table", seed=0)
+    truth = [float(((real.g == g) & (real.h == h)).mean()) for g in range(5) for h in range(5)]
+    inside = (found["low"] <= truth) & (truth <= found["high"])
+    assert len(found) == 25
+    assert inside.sum() >= 20
+    assert np.abs(found["estimate"] - truth).max() < 0.01
+    # What is not linear in the answers: a model of three columns, no two pairs of one clique.
+    line = release.estimate(model="a ~ c + h", replicates=20, target="table", seed=0)
+    slopes = np.linalg.lstsq(
+        np.column_stack([np.ones(len(real)), real.c, real.h]), real.a.astype(float), rcond=None
+    )[0]
+    assert np.abs(line["estimate"].to_numpy()[:3] - slopes).max() < 0.06
+
+
+def test_an_export_has_no_model_but_says_so(release: Release) -> None:
+    parcel, lost = parcel_of(release)
+    assert parcel.measurements
+    assert not parcel.potentials
+    assert any("chain" in line for line in lost)

@@ -1,0 +1,189 @@
+"""Chains of rows against brute force: their law, their optimum, and what cannot be."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from marginalsyn.errors import DataError
+from marginalsyn.graphical.chain_model import ChainModel, extend, read_fitted
+from marginalsyn.graphical.model import Fitted, Observed, fit
+from marginalsyn.graphical.row_chains import IMPOSSIBLE, RowChain, count
+
+SIZES = (2, 3, 2, 4)
+DOMAIN = dict(zip("abcd", SIZES, strict=True))
+PAIRS = list(itertools.combinations(range(4), 2))
+NAMED = [tuple("abcd"[v] for v in pair) for pair in PAIRS]
+# A triple as well: tables need not be pairs.
+SCOPES = [*((v,) for v in range(4)), *PAIRS, (0, 1, 3)]
+
+
+def chain_of(rng: np.random.Generator) -> RowChain:
+    """A chain over all pairs and one triple, with a cell that cannot be."""
+    chain = RowChain(SIZES, [*SCOPES, (1, 2)])
+    chain.flat[...] = rng.normal(0.0, 0.7, chain.flat.size)
+    chain.tables[-1][...] = 0.0
+    chain.tables[-1][1, 0] = IMPOSSIBLE
+    return chain
+
+
+def law_of(chain: RowChain) -> np.ndarray:
+    """The probability of every row, by enumeration."""
+    logs = np.zeros(SIZES)
+    for scope, table in zip(chain.scopes, chain.tables, strict=True):
+        shape = [size if v in scope else 1 for v, size in enumerate(SIZES)]
+        logs += table.reshape(shape)
+    law = np.exp(logs - logs.max())
+    return law / law.sum()
+
+
+def measure(rows: int, sigma: float, seed: int) -> list[Observed]:
+    """All single columns and pairs of an invented table, with noise."""
+    rng = np.random.default_rng(seed)
+    law = law_of(chain_of(rng))
+    found = []
+    for scope in [*((v,) for v in range(4)), *PAIRS]:
+        others = tuple(v for v in range(4) if v not in scope)
+        counts = law.sum(axis=others) * rows
+        noisy = counts + rng.normal(0.0, sigma, counts.shape)
+        found.append(Observed(tuple("abcd"[v] for v in scope), noisy, sigma))
+    return found
+
+
+def distance(left: np.ndarray, right: np.ndarray) -> float:
+    """Total variation of two arrays of counts or shares."""
+    return float(np.abs(left / left.sum() - right / right.sum()).sum() / 2)
+
+
+ZEROS = [(("b", "c"), np.array([[False, False], [True, False], [False, False]]))]
+
+
+def extended(sigma: float = 5.0, sweeps: int = 200) -> tuple[Fitted, ChainModel]:
+    """The exact model of all pairs, and the chain that started from a tree of three of them."""
+    measured = measure(20_000, sigma, 3)
+    exact = fit(DOMAIN, measured, total=20_000.0, zeros=ZEROS, shrinkage=True, tolerance=1e-6)
+    of_tree = [m for m in measured if len(m.columns) < 2 or m.columns in NAMED[:3]]
+    tree = fit(DOMAIN, of_tree, total=20_000.0, zeros=ZEROS, shrinkage=True)
+    rng = np.random.default_rng(5)
+    return exact, extend(tree, measured, zeros=ZEROS, sweeps=sweeps, rng=rng)
+
+
+def test_sweeps_leave_the_law_as_it_is_and_find_it() -> None:
+    rng = np.random.default_rng(1)
+    chain = chain_of(rng)
+    law = law_of(chain)
+    rows = np.zeros((40_000, 4), dtype=np.int32)  # far from it: all rows are equal
+    for _ in range(30):
+        chain.sweep(rows, rng)
+    found = count(rows, (0, 1, 2, 3), SIZES)
+    expected = law * len(rows)
+    assert not found[:, 1, 0].any()  # the structural zero
+    possible = expected > 0
+    statistic = (np.square(found - expected)[possible] / expected[possible]).sum()
+    # chi-square with 43 degrees of freedom exceeds 110 with a chance below 1e-6
+    assert statistic < 110
+
+
+def test_sweeps_keep_what_is_known() -> None:
+    rng = np.random.default_rng(2)
+    chain = chain_of(rng)
+    likely = np.array([0.0, 0.2, 0.0, 1.0])
+    law = law_of(chain) * likely
+    rows = np.zeros((40_000, 4), dtype=np.int32)
+    rows[:, 3] = 1
+    with np.errstate(divide="ignore"):
+        known = {3: np.log(likely)}
+    for _ in range(30):
+        chain.sweep(rows, rng, known)
+    found = count(rows, (0, 1, 2, 3), SIZES)
+    assert not found[..., [0, 2]].any()
+    assert distance(found, law) < 0.02
+
+
+def test_its_optimum_is_the_exact_fits() -> None:
+    exact, chain = extended()
+    assert chain.shrinkage == pytest.approx(exact.shrinkage)
+    for pair in NAMED:
+        assert distance(chain.marginal(pair), exact.marginal(pair)) < 0.006
+    # The potentials, too: compared as the law that they give, by enumeration.
+    law = law_of(chain.chain)
+    whole = exact.marginal("abcd") / exact.total
+    assert distance(law, whole) < 0.012
+    tree = Fitted(DOMAIN, exact.total, chain.contraction)
+    gaps = [distance(tree.marginal(q), exact.marginal(q)) for q in NAMED[3:]]
+    assert max(gaps) > 0.02  # the tree alone is far from it
+    assert chain.convergence["distance"] < chain.convergence["start"]
+
+
+def test_no_row_is_impossible() -> None:
+    _, chain = extended(sweeps=60)
+    rng = np.random.default_rng(0)
+    given = chain.given({"c": np.array([1.0, 0.0])})
+    for rows in (chain.rows(5000, rng), chain.sample(5000, rng), given.sample(2000, rng)):
+        assert not count(rows, (1, 2), SIZES)[1, 0]
+    assert chain.marginal(("c", "b"))[0, 1] == 0
+
+
+def test_given_agrees_with_the_chain_itself() -> None:
+    _, chain = extended()
+    known = chain.given({"d": np.array([0.0, 1.0, 0.0, 0.5])})
+    assert set(known.sample(2000, np.random.default_rng(1))[:, 3]) == {1, 3}
+    whole = chain.marginal("abd") * np.array([0.0, 1.0, 0.0, 0.5])
+    assert known.total == pytest.approx(whole.sum(), rel=0.02)
+    assert distance(known.marginal("ab"), whole.sum(axis=2)) < 0.02
+    # What no row of the chain has starts from the tree's rows; what cannot be is refused.
+    twice = known.given({"a": np.array([1.0, 0.0])})
+    assert distance(twice.marginal("b"), whole.sum(axis=2)[0]) < 0.02
+    with pytest.raises(DataError, match="condition"):
+        chain.given({"b": np.array([0.0, 1, 0]), "c": np.array([1.0, 0])})
+
+
+def test_the_fits_own_rows_are_given_out_once() -> None:
+    _, chain = extended(sweeps=60)
+    rng = np.random.default_rng(0)
+    whole = len(chain.followers)
+    first = chain.rows(whole, rng)
+    assert np.array_equal(
+        np.sort(first.view("i4,i4,i4,i4").ravel()),
+        np.sort(chain.followers.view("i4,i4,i4,i4").ravel()),
+    )
+    again = chain.rows(whole, rng)
+    assert (again != chain.followers[: len(again)]).any()
+
+
+def test_it_is_read_back_as_it_was() -> None:
+    _, chain = extended(sweeps=60)
+    arrays, meta = chain.arrays()
+    read = read_fitted(arrays, meta)
+    assert isinstance(read, ChainModel)
+    for one in (read, read.__reduce__()[0](*read.__reduce__()[1])):
+        assert np.array_equal(one.marginal("abcd"), chain.marginal("abcd"))
+        same = [model.sample(100, np.random.default_rng(7)) for model in (one, chain)]
+        assert np.array_equal(*same)
+    assert read.convergence == chain.convergence
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("chain_4", np.zeros((9, 9))),
+        ("chain_0", np.array([np.nan, 0.0])),
+        ("chain_rows", np.full((5, 4), 200, dtype=np.uint8)),
+        ("chain_rows", np.zeros((5, 3), dtype=np.uint8)),
+    ],
+)
+def test_a_stored_chain_is_checked(name: str, value: np.ndarray) -> None:
+    _, chain = extended(sweeps=30)
+    arrays, meta = chain.arrays()
+    changed: Mapping[str, np.ndarray] = {**arrays, name: value}
+    with pytest.raises(DataError, match="chain_"):
+        read_fitted(changed, meta)
+
+
+def test_the_same_seed_gives_the_same_chain() -> None:
+    left, right = extended(sweeps=40)[1], extended(sweeps=40)[1]
+    assert np.array_equal(left.chain.flat, right.chain.flat)
+    assert np.array_equal(left.followers, right.followers)
