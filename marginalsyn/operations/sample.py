@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,7 +12,7 @@ from marginalsyn.operations.groups import OfRelease, release_path
 from marginalsyn.operations.operation import PYTHON, Csv, Result, Session, option
 
 if TYPE_CHECKING:
-    import pandas as pd  # noqa: F401
+    import pandas as pd
 
     from marginalsyn.release.linked import LinkedRelease
 
@@ -85,10 +85,11 @@ class Sample(OfRelease["pd.DataFrame"]):
     def run(self, session: Session = PYTHON) -> Result[Any]:
         """Draw, and write or show."""
         import numpy as np
+        import pandas as pd
 
-        from marginalsyn.operations.files import check_table, write_table
+        from marginalsyn.operations.files import check_table, write_lots
         from marginalsyn.release.linked import LinkedRelease, is_linked_release
-        from marginalsyn.release.sampling import sample
+        from marginalsyn.release.sampling import sample_lots
         from marginalsyn.table.made import complete
 
         if self.imputations is not None:
@@ -101,13 +102,30 @@ class Sample(OfRelease["pd.DataFrame"]):
                 return self._sample_linked(LinkedRelease.read(path), session)
         out = Path(self.out) if self.out is not None else None
         check_table(out, self.force)
+        found, rng = self.read_release(), np.random.default_rng(self.seed)
+        kept: list[pd.DataFrame] = []
+        drawn = 0
+
+        def lots() -> Iterator[pd.DataFrame]:
+            nonlocal drawn
+            for lot in sample_lots(found, self.rows, rng, where=self.where):
+                rows = complete(lot, found.schema, drawn + 1)
+                drawn += len(rows)
+                progress.report("sample", fraction=drawn / (self.rows or drawn))
+                # What goes to a file and to nobody else needs memory for one lot.
+                if out is not None and not session.shown:
+                    kept.append(rows)
+                yield rows
+
         with session.progress(None) as progress:
             progress.report("sample")
-            found, rng = self.read_release(), np.random.default_rng(self.seed)
-            frame = complete(sample(found, self.rows, rng, where=self.where), found.schema)
+            if out is None:
+                kept = list(lots())
+            else:
+                write_lots(lots(), out)
+        frame = pd.concat(kept, ignore_index=True) if len(kept) > 1 else next(iter(kept), None)
         if out is not None:
-            write_table(frame, out)
-            note = f"{len(frame):,} rows; no privacy budget was spent."
+            note = f"{drawn:,} rows; no privacy budget was spent."
             return Result(frame, text=[str(self.out)], notes=[note])
         return Result(frame, text=[Csv(frame)])
 
