@@ -15,6 +15,8 @@ from marginalsyn.table.schema import Schema
 from tables import read_coded
 
 BUNDLED_DELTA = 1e-9
+# Tables that no default may be chosen on: they are for checks alone. Of coded ones by their name.
+HELD_BACK = ("telco", "german", "diabetes", "adult", "flights", "national")
 
 
 @dataclass(frozen=True, eq=False)
