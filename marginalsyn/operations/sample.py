@@ -123,7 +123,7 @@ class Sample(OfRelease["pd.DataFrame"]):
                 kept = list(lots())
             else:
                 write_lots(lots(), out)
-        frame = pd.concat(kept, ignore_index=True) if len(kept) > 1 else next(iter(kept), None)
+        frame = pd.concat(kept, ignore_index=True) if len(kept) > 1 else [*kept, pd.DataFrame()][0]
         if out is not None:
             note = f"{drawn:,} rows; no privacy budget was spent."
             return Result(frame, text=[str(self.out)], notes=[note])
