@@ -27,7 +27,7 @@ authors'; "none recorded" that nobody wrote down a measurement, so it may well b
 `benchmarks/tables` keeps a fixed list of tables out of all choices (`HELD_BACK` in `cases.py`).
 """
 NONE = "none recorded"
-CUT, LONG = "COMPAS, Heart, Adult", "COMPAS, Berka's orders, the Massachusetts excerpt"
+LONG = "COMPAS, Berka's orders, the Massachusetts excerpt"
 # By option and number: why, chosen on, checked on.
 OPTIONS: dict[str, dict[tuple[str, float], tuple[str, str, str]]] = {
     "generators": {
@@ -38,10 +38,10 @@ OPTIONS: dict[str, dict[tuple[str, float], tuple[str, str, str]]] = {
         ),
         ("max_model_mb", 10.0): (
             "a larger model takes longer in proportion, and had no lower errors",
-            CUT,
+            NONE,
             "NIST's excerpts: with more columns it leaves out pairs that would pay",
         ),
-        ("max_model_mb", 80.0): ("Private-PGM's own limit for AIM", "paper", NONE),
+        ("max_model_mb", 80.0): ("memory and time of a fit", NONE, NONE),
         ("max_cells", 1e6): ("8 MB a table: memory, not accuracy", "not on tables", NONE),
         ("merge", 1.0): (
             "a code below three deviations of the next noise says nothing by itself",
@@ -56,8 +56,8 @@ OPTIONS: dict[str, dict[tuple[str, float], tuple[str, str, str]]] = {
         ),
         ("one_way_share", 0.2): ("as above, for methods that choose less afterwards", NONE, NONE),
         ("select_share", 0.1): (
-            "judging all pairs once; a tenth as in AIM",
-            "paper",
+            "judging all pairs once",
+            NONE,
             "the bundled tables, within `auto`",
         ),
         ("select_share", 0.2): ("PrivBayes judges parents column by column", NONE, NONE),
@@ -67,7 +67,7 @@ OPTIONS: dict[str, dict[tuple[str, float], tuple[str, str, str]]] = {
         ("parents", 3): ("more parents seldom pass the rule of theta", NONE, NONE),
         ("candidates", 2000): ("sets of parents that are judged: time", NONE, NONE),
         ("anchor", 3.0): ("how strongly rows are drawn to the noisy marginals", NONE, NONE),
-        ("bound", 0.3): ("weights of a critic stay within it", "paper", NONE),
+        ("bound", 0.3): ("weights of a critic stay within it", NONE, NONE),
         ("clip_norm", 2.0): (
             "norm of a row's gradient: more noise with more",
             NONE,
@@ -112,7 +112,7 @@ OPTIONS: dict[str, dict[tuple[str, float], tuple[str, str, str]]] = {
             "results/support_points.md",
         ),
         ("bins", 24): ("grid of a potential", NONE, "results/support_points.md"),
-        ("burn", 5000): ("steps before the chain counts", "paper", NONE),
+        ("burn", 5000): ("steps before the chain counts", NONE, NONE),
         ("candidates", 1024): (
             "places where a potential is asked",
             NONE,
@@ -131,11 +131,11 @@ OPTIONS: dict[str, dict[tuple[str, float], tuple[str, str, str]]] = {
             NONE,
             "results/support_points.md",
         ),
-        ("p", 2.0): ("distances of the energy", "paper", NONE),
+        ("p", 2.0): ("distances of the energy", NONE, NONE),
         ("points", 50): ("points that a chain can still move", NONE, "results/support_points.md"),
         ("points", 200): ("points cost no privacy here", NONE, "results/support_points.md"),
         ("releases", 1): ("each costs the whole budget again", "not on tables", NONE),
-        ("steps", 20_000): ("steps of a chain", "paper", NONE),
+        ("steps", 20_000): ("steps of a chain", NONE, NONE),
         ("total_share", 0.05): ("share of the budget for the number of rows", NONE, NONE),
         ("total_share", 0.1): ("share of the budget for the number of rows", NONE, NONE),
     },
@@ -155,13 +155,13 @@ CONSTANTS: dict[str, tuple[object, str, str, str]] = {
     "generators.auto.FEW": (
         30.0,
         "the label's weight where few rows rise above the noise",
-        CUT,
+        NONE,
         NONE,
     ),
     "generators.auto.MANY": (
         20.0,
         "the label's weight else: models of the label need its pairs",
-        CUT,
+        NONE,
         "results/defaults.md: 10 was as good or better on four of five",
     ),
     "generators.auto.FULL_MERGE": (
@@ -173,22 +173,22 @@ CONSTANTS: dict[str, tuple[object, str, str, str]] = {
     "generators.auto.TINY": (
         800.0,
         "rows over noise below which a table is tiny",
-        "Heart",
+        NONE,
         NONE,
     ),
     "generators.auto.UNJUDGED": (
         30.0,
         "rows over noise below which nothing is judged",
-        "Heart",
+        NONE,
         NONE,
     ),
     "generators.batch_selection.NARROW": (
         40,
         "all pairs judged at once cost more with more",
-        "Adult",
+        NONE,
         NONE,
     ),
-    "generators.workload.FOR_WEIGHT": (4.0, "pairs of a model that was named", "Adult", NONE),
+    "generators.workload.FOR_WEIGHT": (4.0, "pairs of a model that was named", NONE, NONE),
     "graphical.one_way.LEVELS": (
         (0.4, 0.6, 0.8, 1.0, 1.3, 1.6),
         "from what was best with few codes to what was best with many",
@@ -201,29 +201,29 @@ CONSTANTS: dict[str, tuple[object, str, str, str]] = {
         LONG,
         "see results/defaults.md",
     ),
-    "graphical.shrunken_fit.COLUMN_STRENGTH": (0.01, "columns are shrunk before", CUT, NONE),
+    "graphical.shrunken_fit.COLUMN_STRENGTH": (0.01, "columns are shrunk before", NONE, NONE),
     "graphical.shrunken_fit.TYPICAL": (
         0.5,
         "columns that say more of each other are rarer",
-        CUT,
+        NONE,
         NONE,
     ),
-    "purchases.shapes.Shapes.share": (0.05, "share of a run for shapes", "Adult", NONE),
+    "purchases.shapes.Shapes.share": (0.05, "share of a run for shapes", NONE, NONE),
     "purchases.shapes.CLEAR": (
         4.0,
         "a cell by chance less than once in 30,000",
         "not on tables",
         NONE,
     ),
-    "purchases.shapes.SEEN": (3.0, "parts that keep their own counts", "Adult", NONE),
+    "purchases.shapes.SEEN": (3.0, "parts that keep their own counts", NONE, NONE),
     "purchases.shapes.LAST_SHARE": (
         0.6,
         "share of the level that finds single values",
-        "Adult",
+        NONE,
         NONE,
     ),
     "purchases.shapes.BINS": (32, "as many as automatic bins", "not on tables", NONE),
-    "table.numeric.AUTO_BINS": (32, "few enough for pairs, many enough for models", "Adult", NONE),
+    "table.numeric.AUTO_BINS": (32, "few enough for pairs, many enough for models", NONE, NONE),
     "defaults.DELTA": (1e-9, "far below one over the rows of any table", "not on tables", NONE),
     "defaults.SHARE": (0.1, "share of a budget for weights", "results/weights.md", NONE),
 }

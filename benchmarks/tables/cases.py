@@ -15,7 +15,8 @@ from marginalsyn.table.schema import Schema
 from tables import read_coded
 
 BUNDLED_DELTA = 1e-9
-# Tables that no default may be chosen on: they are for checks alone. Of coded ones by their name.
+# No default may be chosen on these from now on: they are for checks alone. Older ones may have been,
+# on Adult.
 HELD_BACK = ("telco", "german", "diabetes", "adult", "flights", "national")
 
 
