@@ -177,11 +177,11 @@ class Notes:
 
     @contextmanager
     def progress(self) -> Iterator[Progress]:
-        """A live line of progress on a terminal, silence elsewhere."""
+        """A live line of progress on a terminal; elsewhere a line now and then."""
         from marginalsyn.progress import Silent
 
         if self.quiet or not sys.stderr.isatty():
-            yield Silent()
+            yield Silent() if self.quiet else LinesOfProgress(self)
             return
         from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as Bar
@@ -198,6 +198,20 @@ class Notes:
             *columns, console=console(stderr=True), transient=True, refresh_per_second=4
         ) as bar:
             yield LiveProgress(bar)
+
+
+class LinesOfProgress:
+    """Reports of a long work for a file or a pipe: a line every so many seconds, none before."""
+
+    def __init__(self, notes: Notes, seconds: float = 15.0) -> None:
+        self.notes, self.seconds, self.last = notes, seconds, time.monotonic()
+
+    def report(self, stage: str, *, fraction: float | None = None, text: str = "") -> None:
+        """Print the stage, the share done and one line of text, if it is time."""
+        if time.monotonic() - self.last >= self.seconds:
+            self.last = time.monotonic()
+            share = "" if fraction is None else f" {fraction:.0%}"
+            self.notes.say(f"{stage}{share}: {text}" if text else f"{stage}{share}")
 
 
 class LiveProgress:

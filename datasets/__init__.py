@@ -149,6 +149,20 @@ def load(name: str) -> Dataset:
     )
 
 
+def rows(name: str, part: Part = "train") -> pd.DataFrame:
+    """One part of a table, as :func:`load` has it; the other part is not read into a frame.
+
+    Args:
+        name: One of :func:`names`.
+        part: ``train``, ``test`` or ``all`` of the rows.
+    """
+    if part not in ("train", "test", "all"):
+        raise UsageError(f"part ({part}) must be train, test or all")
+    header, train, test = _split(name, describe(name))
+    lines = {"train": train, "test": test, "all": train + test}[part]
+    return _frame(header, lines, schema(name))
+
+
 def private_table(
     name: str,
     part: Part = "train",
@@ -174,14 +188,9 @@ def private_table(
     """
     from marginalsyn.access.private_table import PrivateTable
 
-    if part not in ("train", "test", "all"):
-        raise UsageError(f"part ({part}) must be train, test or all")
-    table_schema = schema(name)
-    header, train, test = _split(name, describe(name))
-    lines = {"train": train, "test": test, "all": train + test}[part]
     return PrivateTable.open(
-        _frame(header, lines, table_schema),
-        table_schema,
+        rows(name, part),
+        schema(name),
         ledger=ledger,
         holdout=holdout,
         holdout_salt=holdout_salt,

@@ -129,8 +129,7 @@ class Visit:
 
     @property
     def remaining(self) -> float:
-        """What is left for Gaussian draws: of GDP charges, in mu^2 / 2, or of zCDP charges, in rho.
-        """
+        """What is left for Gaussian draws: of GDP charges, in mu^2 / 2, or of zCDP charges, in rho."""
         return max(self._purse.left("mu"), self._purse.left("rho"))
 
     @property

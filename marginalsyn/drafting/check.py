@@ -5,11 +5,11 @@ Everything here reads rows without noise. It is for the curator and must not be 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from marginalsyn.drafting.survey import frequent, numbers_of
+from marginalsyn.drafting.survey import frequent, lots, numbers_of
 from marginalsyn.errors import SchemaError
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn
 from marginalsyn.table.numeric import IntegerColumn
@@ -17,6 +17,8 @@ from marginalsyn.table.schema import AnyColumn, Schema
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
+
+    from marginalsyn.table.engine import Connection
 
 MOST_EXAMPLES = 5
 
@@ -112,7 +114,6 @@ def check_data(data: Any, schema: Schema, *, sep: str | None = None) -> list[Col
         ["1 above the upper bound: clipped into '2'"]
     """
     from marginalsyn.sources.source import open_source
-    from marginalsyn.table import encoding
     from marginalsyn.table.engine import engine_errors
 
     source = open_source(data, sep=sep, encoding=schema.encoding)
@@ -121,28 +122,37 @@ def check_data(data: Any, schema: Schema, *, sep: str | None = None) -> list[Col
     if lacking:
         raise SchemaError(f"columns ({', '.join(lacking)}) must be in the table: they are missing")
     connection = source.connect()
-    table = connection.table
-    plain = encoding.read(table, columns)
+    checks: list[ColumnCheck] = []
     with engine_errors(source.name):
-        conditions = [_conditions(plain, at, c, schema) for at, c in enumerate(columns)]
-        sums = {
-            column.name: {what: condition.sum() for what, condition in where.items()}
-            for column, where in zip(columns, conditions, strict=True)
-        }
-        found = numbers_of(connection.backend, plain, {None: {"rows": plain.count()}, **sums})
-        checks = []
-        for number, (column, where) in enumerate(zip(columns, conditions, strict=True)):
-            counts = {what: int(value or 0) for what, value in found[column.name].items()}
-            strange = [what for what in ("unseen", "unparsable") if counts.get(what)]
-            examples: tuple[str, ...] = ()
-            if strange:
-                odd = plain.filter(where[strange[0]])
-                text = encoding.as_text(odd[f"value{number}"]).cast("string")
-                rare = frequent(connection.backend, odd.select(value=text), MOST_EXAMPLES)
-                examples = tuple(str(value) for value, _ in rare)
-            rows = int(found[None]["rows"])
-            checks.append(ColumnCheck(column=column, rows=rows, examples=examples, **counts))
+        for some in lots(columns):
+            checks += _check(connection, some, schema)
     return checks
+
+
+def _check(
+    connection: Connection, columns: Sequence[AnyColumn], schema: Schema
+) -> Iterator[ColumnCheck]:
+    """The checks of some columns, by one query and one for every column with strange values."""
+    from marginalsyn.table import encoding
+
+    plain = encoding.read(connection.table, columns)
+    conditions = [_conditions(plain, at, c, schema) for at, c in enumerate(columns)]
+    sums = {
+        column.name: {what: condition.sum() for what, condition in where.items()}
+        for column, where in zip(columns, conditions, strict=True)
+    }
+    found = numbers_of(connection.backend, plain, {None: {"rows": plain.count()}, **sums})
+    for number, (column, where) in enumerate(zip(columns, conditions, strict=True)):
+        counts = {what: int(value or 0) for what, value in found[column.name].items()}
+        strange = [what for what in ("unseen", "unparsable") if counts.get(what)]
+        examples: tuple[str, ...] = ()
+        if strange:
+            odd = plain.filter(where[strange[0]])
+            text = encoding.as_text(odd[f"value{number}"]).cast("string")
+            rare = frequent(connection.backend, odd.select(value=text), MOST_EXAMPLES)
+            examples = tuple(str(value) for value, _ in rare)
+        rows = int(found[None]["rows"])
+        yield ColumnCheck(column=column, rows=rows, examples=examples, **counts)
 
 
 def _conditions(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from marginalsyn.drafting.person_columns import (
 )
 from marginalsyn.drafting.survey import Facts, ends_of, survey, texts_of
 from marginalsyn.errors import DataError, SchemaError
+from marginalsyn.progress import Progress, Silent
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn, Column
 from marginalsyn.table.schema import Schema
@@ -26,6 +28,10 @@ from marginalsyn.validation import like
 
 if TYPE_CHECKING:
     from marginalsyn.sources.source import Source
+
+
+# A file is read once and kept where it has up to so many values, and else once a column.
+MOST_KEPT = 2**25
 
 
 @dataclass(frozen=True)
@@ -105,6 +111,7 @@ def draft_schema(
     encoding: str | None = None,
     kinds: Mapping[str, str] | None = None,
     keep: Collection[str] = (),
+    progress: Progress | None = None,
 ) -> Draft:
     """As :func:`infer_schema`, with a verdict on every column, and a say in it.
 
@@ -115,6 +122,7 @@ def draft_schema(
         encoding: of a text file; by default the one that its bytes show.
         kinds: what columns are to be taken for, by name: a kind, or "drop".
         keep: columns that are not to be dropped or replaced.
+        progress: is sent what share of the columns is done.
 
     Example:
         >>> import pandas as pd
@@ -135,7 +143,7 @@ def draft_schema(
     if strange:
         near = like(strange[0], KINDS)
         raise SchemaError(f"kind ({strange[0]!r}) must be one of {', '.join(KINDS)} or drop{near}")
-    found, facts = _columns(source, label, wanted)
+    found, facts = _columns(source, label, wanted, progress or Silent())
     columns = {name: one.column for name, one in found.items() if one.column is not None}
     if label is not None and not isinstance(columns.get(label), Column):
         raise SchemaError(
@@ -205,29 +213,33 @@ def _judged(
 
 
 def _columns(
-    source: Source, label: str | None, wanted: Mapping[str, str]
+    source: Source, label: str | None, wanted: Mapping[str, str], progress: Progress
 ) -> tuple[dict[str, Found], dict[str, Facts]]:
     """Every column that can be described, as drafted, and what the rows say of it."""
     from marginalsyn.table import encoding
-    from marginalsyn.table.engine import engine_errors
+    from marginalsyn.table.engine import engine_errors, kept
 
     connection = source.connect()
     names = [name for name in source.columns if name not in source.nested]
     table = connection.table
-    plain = encoding.step(
-        table.select(*[encoding.as_text(encoding.plain(table[name])).name(name) for name in names])
-    )
     typed = {name: typed_moment(table[name].type()) for name in names}
-    with engine_errors(source.name):
-        facts = survey(connection.backend, plain)
+    spelt = table.select(
+        *[encoding.as_text(encoding.plain(table[name])).name(name) for name in names]
+    )
+    with engine_errors(source.name), ExitStack() as stack:
+        rows = int(connection.backend.to_pyarrow(table.count()).as_py())
+        if connection.embedded and rows * len(names) <= MOST_KEPT:
+            spelt = stack.enter_context(kept(connection.backend, spelt))
+        facts = survey(connection.backend, spelt, progress)
         if not any(fact.rows for fact in facts.values()):
             # A quote that is never closed takes all rows for one field.
             source.check_format()
             raise DataError(f"data ({source.name}) must have at least one row to draft from")
         found: dict[str, Found] = {}
-        for name, fact in facts.items():
+        for done, (name, fact) in enumerate(facts.items()):
+            progress.report("draft", fraction=done / len(facts), text=name)
             asked = wanted.get(name)
-            texts = texts_of(connection.backend, plain[name], fact, asked=bool(asked))
+            texts = texts_of(connection.backend, spelt[name], fact, asked=bool(asked))
             if asked == "drop":
                 found[name] = Found(None, "as asked")
             else:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 from marginalsyn.table.timetext import TimeFormat
@@ -194,10 +195,17 @@ def _forms(example: str) -> list[str]:
     return [form for form in [*plain, *joined] if is_moment(example, form)]
 
 
+@cache
+def _style(form: str) -> tuple[TimeFormat, re.Pattern[str]]:
+    """A format with its compiled pattern: there are more formats than Python keeps patterns."""
+    style = TimeFormat(form)
+    return style, re.compile(style.pattern)
+
+
 def is_moment(text: str, form: str) -> bool:
     """Whether a text is a date or time of this format."""
-    style = TimeFormat(form)
-    if not re.match(style.pattern, text):
+    style, pattern = _style(form)
+    if not pattern.match(text):
         return False
     try:
         found = datetime.strptime(text, form)

@@ -12,8 +12,12 @@ from marginalsyn.table.schema import MISSING_TOKENS
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
+    from marginalsyn.progress import Progress
+
 MOST_DECIMALS = 4
 MOST_TEXTS = 3000
+# Columns of one query.
+MOST_COLUMNS = 12
 BOUNDLESS = 1e14
 LEADING_ZERO = "^[+-]?0[0-9]"
 
@@ -42,37 +46,56 @@ class Facts:
         return self.numeric and self.whole == self.finite
 
 
-def survey(backend: Any, plain: ir.Table) -> dict[str, Facts]:
-    """Collect the facts on every column in one query."""
-    import ibis
-
+def survey(backend: Any, spelt: ir.Table, progress: Progress) -> dict[str, Facts]:
+    """Collect the facts on every column of a table of plain values, some columns a query."""
     from marginalsyn.table import encoding
 
-    def aggregates(value: Any) -> dict[str, Any]:
-        known = ~encoding.missing(value, MISSING_TOKENS)
-        number: Any = encoding.number(value)
-        # Engines round to 64-bit integers: beyond the bound, infinity among them, they would fail.
-        finite = ibis.ifelse(known & (number.abs() <= BOUNDLESS), number, ibis.null("float64"))
-        found = {
-            "known": known.sum(),
-            "distinct": value.nunique(where=known),
-            "numbers": (known & number.notnull()).sum(),
-            "finite": finite.count(),
-            "whole": (finite == finite.floor()).sum(),
-            "lower": finite.min(),
-            "upper": finite.max(),
-        }
-        if value.type().is_string():
-            found["coded"] = (known & value.re_search(LEADING_ZERO)).sum()
-        for decimals in range(1, MOST_DECIMALS + 1):
-            scale = 10.0**decimals
-            found[f"d{decimals}"] = ((finite * scale).round() / scale == finite).sum()
-        return found
+    facts: dict[str, Facts] = {}
+    for names in lots(spelt.columns):
+        progress.report("read", fraction=len(facts) / len(spelt.columns), text=names[0])
+        plain = encoding.step(spelt.select(*names))
+        parts: dict[str, Any] = {}
+        for place, name in enumerate(names):
+            parts[f"value{place}"] = plain[name]
+            parts[f"known{place}"] = ~encoding.missing(plain[name], MISSING_TOKENS)
+            parts[f"number{place}"] = encoding.number(plain[name])
+        # A step, so that a text is read as a number once.
+        read = encoding.step(plain.select(**parts))
+        wanted: dict[Any, Any] = {None: {"rows": read.count()}}
+        for place, name in enumerate(names):
+            wanted[name] = _aggregates(*(read[f"{p}{place}"] for p in ("value", "known", "number")))
+        found = numbers_of(backend, read, wanted)
+        rows = found.pop(None)["rows"]
+        facts.update({name: _facts(rows, values) for name, values in found.items()})
+    return facts
 
-    wanted: dict[Any, Any] = {name: aggregates(plain[name]) for name in plain.columns}
-    found = numbers_of(backend, plain, {None: {"rows": plain.count()}, **wanted})
-    rows = found.pop(None)["rows"]
-    return {name: _facts(rows, values) for name, values in found.items()}
+
+def _aggregates(value: Any, known: Any, number: Any) -> dict[str, Any]:
+    """What is counted of one column."""
+    import ibis
+
+    # Engines round to 64-bit integers: beyond the bound, infinity among them, they would fail.
+    finite: Any = ibis.ifelse(known & (number.abs() <= BOUNDLESS), number, ibis.null("float64"))
+    found = {
+        "known": known.sum(),
+        "distinct": value.nunique(where=known),
+        "numbers": (known & number.notnull()).sum(),
+        "finite": finite.count(),
+        "whole": (finite == finite.floor()).sum(),
+        "lower": finite.min(),
+        "upper": finite.max(),
+    }
+    if value.type().is_string():
+        found["coded"] = (known & value.re_search(LEADING_ZERO)).sum()
+    for decimals in range(1, MOST_DECIMALS + 1):
+        scale = 10.0**decimals
+        found[f"d{decimals}"] = ((finite * scale).round() / scale == finite).sum()
+    return found
+
+
+def lots(columns: Sequence[Any]) -> list[Any]:
+    """Columns to be asked about together: an engine's time grows with the square of a query."""
+    return [columns[at : at + MOST_COLUMNS] for at in range(0, len(columns), MOST_COLUMNS)]
 
 
 def numbers_of(
@@ -134,7 +157,9 @@ def ends_of(backend: Any, table: ir.Table, columns: Sequence[Any]) -> dict[str, 
     """The least and the largest number of every column."""
     from marginalsyn.table import encoding
 
-    read = encoding.prepared(table, columns)
-    ends = {c.name: {"low": read[c.name].min(), "high": read[c.name].max()} for c in columns}
-    found = numbers_of(backend, read, ends)
+    found: dict[str, dict[str, Any]] = {}
+    for some in lots(columns):
+        read = encoding.prepared(table, some)
+        ends = {c.name: {"low": read[c.name].min(), "high": read[c.name].max()} for c in some}
+        found.update(numbers_of(backend, read, ends))
     return {name: (values["low"], values["high"]) for name, values in found.items()}

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 # The label's weight where few rows rise above the noise, and where many do.
 FEW, MANY = 30.0, 20.0
-# How readily a clique tree's rare codes are merged: the shrunken fit does most of it. But models of
-# a number follow single far-out rows, so there noise among rare codes costs more.
-NARROW_MERGE, FULL_MERGE = 0.4, 1.0
+# How readily rare codes are merged where the answers do not decide it. Models of a number follow
+# single far-out rows, so there noise among rare codes costs more.
+FULL_MERGE = 1.0
 # Rows over noise deviations: below, a table is tiny, whatever its number of rows.
 TINY = 800.0
 # And below so many the label's pairs are measured unjudged.
@@ -60,8 +60,9 @@ class AutoConfig(MarginalKnobs):
     max_model_mb: float = option(MODEL_MB, "Size limit of the fitted model, in MB.")
     merge: float | None = option(  # type: ignore[assignment]
         None,
-        "How readily to merge rare codes that the noise would drown. 0 merges none. [default: 0.4, "
-        "or 1 of more than 40 columns and for a label that is a number]",
+        "How readily to merge rare codes that the noise would drown. 0 merges none. [default: 0.4 "
+        "to 1.6, by what a column's pairs would cost; 1 of more than 40 columns and for a label "
+        "that is a number]",
     )
 
     sweeps: int = option(
@@ -89,11 +90,11 @@ class Auto(Calibrated):
         return len(self.schema.names) > NARROW and config.workload is None and config.degree <= 2
 
     @property
-    def narrow_merge(self) -> float:
-        """How readily rare codes of a narrow table are merged."""
+    def narrow_merge(self) -> float | None:
+        """How readily rare codes of a narrow table are merged; None by column, from answers."""
         label = self.schema.label
         quantity = label is not None and is_quantity(self.schema.column(label))
-        return FULL_MERGE if quantity else NARROW_MERGE
+        return FULL_MERGE if quantity else None
 
     def tree(self, label_weight: float = MANY) -> CliqueTree:
         """The clique tree under the config's knobs."""
@@ -104,7 +105,7 @@ class Auto(Calibrated):
         """AIM by batches under the config's knobs."""
         return self._chosen(AIMConfig, 1.0, FULL_MERGE)
 
-    def _chosen(self, kind: type[WorkloadConfig], label_weight: float, merge: float) -> Any:
+    def _chosen(self, kind: type[WorkloadConfig], label_weight: float, merge: float | None) -> Any:
         """A generator under the config's knobs, and these where they are not given."""
         theirs = {field.name for field in fields(kind)}
         knobs = {

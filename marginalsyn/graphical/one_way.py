@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from marginalsyn.access.visit import Visit
     from marginalsyn.table.schema import Schema
 
+# How readily codes are merged where nobody says: from the first level on, until the noise on a
+# column's mean pair is at most so many times the rows.
+LEVELS = (0.4, 0.6, 0.8, 1.0, 1.3, 1.6)
+AFFORDED = 1.0
 L1_PER_CELL = math.sqrt(2 / math.pi)  # mean |N(0, 1)|: the noise that one cell adds to an l1 error
 
 
@@ -59,11 +63,7 @@ class OneWay:
 
 
 def summarise_one_way(
-    visit: Visit,
-    measured: Sequence[Measurement],
-    *,
-    sigma_next: float,
-    merge: float,
+    visit: Visit, measured: Sequence[Measurement], *, sigma_next: float, merge: float | None
 ) -> OneWay:
     """What follows from measured one-way marginals, with codes merged that noise would drown.
 
@@ -71,7 +71,7 @@ def summarise_one_way(
         visit: tells the schema and the relation.
         measured: every one-way marginal; what is ``KNOWN`` of them was not measured.
         sigma_next: noise that the larger marginals will have, as far as it is known beforehand.
-        merge: how readily codes are merged; 0 merges none.
+        merge: how readily codes are merged; 0 merges none. None finds it for each column.
     """
     schema = visit.schema
     visit.review(measured)
@@ -81,11 +81,21 @@ def summarise_one_way(
     merges = dict(identity(schema.domain).merges)
     references = trusted(visit.references, schema, measured, total)
     settled = {name: c.counts for r in reversed(references) for name, c in r.settled.items()}
-    for m in measured:
-        (name,) = m.columns
-        if merge > 0 and name not in untouched and m.values.size > 2:
-            counts = settled.get(name)
-            merges[name] = _merge(schema, name, m, total, sigma_next, merge, counts)
+    long = {
+        m.columns[0]: m for m in measured if m.columns[0] not in untouched and m.values.size > 2
+    }
+    levels = LEVELS if merge is None else (merge,)
+    found = {
+        name: [
+            _merge(schema, name, m, total, sigma_next, level, settled.get(name)) for level in levels
+        ]
+        for name, m in long.items()
+        if levels[0] > 0
+    }
+    sizes = {name: [one.size for one in at] for name, at in found.items()}
+    short = [merge.size for name, merge in merges.items() if name not in found]
+    chosen = affordable(sizes, short, AFFORDED * total / (L1_PER_CELL * sigma_next))
+    merges.update({name: at[chosen[name]] for name, at in found.items()})
     compression = Compression(merges)
     return OneWay(
         measurements=tuple(m for m in measured if m.purpose != KNOWN),
@@ -97,6 +107,37 @@ def summarise_one_way(
         warnings=(*warn_of_noise(total, spread), *_drowned(measured, total)),
         references=[reference.table for reference in references],
     )
+
+
+def affordable(
+    sizes: Mapping[str, Sequence[int]], others: Sequence[int], cells: float
+) -> dict[str, int]:
+    """The first level at which each column's pairs have at most so many cells in the mean.
+
+    Whether a column's codes are worth their noise depends on those that they stand next to: the
+    column whose pairs are the largest goes up a level, until all fit or are at the last one.
+
+    Args:
+        sizes: by column, its number of codes at every level; they do not grow.
+        others: the numbers of codes of columns without levels.
+        cells: what the mean pair of a column may have.
+
+    Example:
+        >>> affordable({"age": [60, 30], "ward": [200, 50], "month": [12, 12]}, [2], 1800)
+        {'age': 0, 'ward': 1, 'month': 0}
+    """
+    at = dict.fromkeys(sizes, 0)
+    while True:
+        now = {name: sizes[name][level] for name, level in at.items()}
+        total, rest = sum(now.values()) + sum(others), max(len(now) + len(others) - 1, 1)
+        large = {
+            name: size * (total - size) / rest
+            for name, size in now.items()
+            if at[name] + 1 < len(sizes[name]) and size * (total - size) / rest > cells
+        }
+        if not large:
+            return at
+        at[max(large, key=lambda name: large[name])] += 1
 
 
 class RowModel(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -59,10 +59,24 @@ def check_folder(path: Path | None, force: bool) -> None:
 
 def write_table(frame: pd.DataFrame, path: Path) -> None:
     """Write rows as their file's name says."""
+    write_lots([frame], path)
+
+
+def write_lots(lots: Iterable[pd.DataFrame], path: Path) -> None:
+    """Write rows as their file's name says; a CSV needs memory for one lot of them at a time."""
+    import pandas as pd
+
     from marginalsyn.table.frames import write_csv, write_parquet
 
-    write = write_parquet if path.suffix == ".parquet" else write_csv
-    replace_file(path, lambda handle: write(frame, handle))
+    def fill(handle: IO[bytes]) -> None:
+        if path.suffix == ".parquet":
+            frames = [*lots]
+            whole = pd.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
+            return write_parquet(whole, handle)
+        for place, lot in enumerate(lots):
+            write_csv(lot, handle, header=place == 0)
+
+    replace_file(path, fill)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -143,8 +143,7 @@ class PrivateInput(Input):
         if self.dataset:
             from marginalsyn import datasets
 
-            frame = datasets.load(self.dataset).train
-            table = PrivateTable.open(frame, self.schema, ledger=ledger)
+            table = PrivateTable.open(datasets.rows(self.dataset), self.schema, ledger=ledger)
         else:
             table = PrivateTable.open(
                 self.key,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,7 +12,9 @@ from marginalsyn.operations.groups import OfRelease, release_path
 from marginalsyn.operations.operation import PYTHON, Csv, Result, Session, option
 
 if TYPE_CHECKING:
-    import pandas as pd  # noqa: F401
+    import pandas as pd
+
+    from marginalsyn.progress import Progress
 
 
 @dataclass(frozen=True)
@@ -84,11 +86,8 @@ class Sample(OfRelease["pd.DataFrame"]):
         """Draw, and write or show."""
         import numpy as np
 
-        from marginalsyn.linked.drawing import sample_linked
-        from marginalsyn.operations.files import check_folder, check_table, write_table
+        from marginalsyn.operations.files import check_folder, check_table
         from marginalsyn.release.linked import LinkedRelease, open_release
-        from marginalsyn.release.sampling import sample
-        from marginalsyn.table.made import complete
 
         if self.imputations is not None:
             return self._impute(self.imputations, session)
@@ -99,24 +98,60 @@ class Sample(OfRelease["pd.DataFrame"]):
             release = open_release(release_path(release))
         linked, out = isinstance(release, LinkedRelease), Path(self.out) if self.out else None
         (check_folder if linked else check_table)(out, self.force)
+        rng = np.random.default_rng(self.seed)
         with session.progress(None) as progress:
             progress.report("sample")
-            rng, where = np.random.default_rng(self.seed), self.where
-            if linked:
-                tables = sample_linked(release, self.rows, rng, where=where)
-            else:
-                frame = complete(sample(release, self.rows, rng, where=where), release.schema)
-                tables = {"": frame}
-        drawn = tables if linked else frame
+            draw = self._draw_linked if linked else self._draw_rows
+            made, counts = draw(release, rng, out, progress, keep=not session.shown)
         if out is None:
-            return Result(drawn, text=[Csv(frame, long=self.rows is None)])
-        if linked:
-            out.mkdir(parents=True, exist_ok=True)
+            return Result(made, text=[Csv(made, long=self.rows is None)])
+        note = f"{counts}; no privacy budget was spent."
+        return Result(made, text=[str(self.out)], notes=[note])
+
+    def _draw_rows(
+        self, release: Any, rng: Any, out: Path | None, progress: Progress, keep: bool
+    ) -> tuple[pd.DataFrame, str]:
+        """Draw rows of one table in lots; what goes to a file alone takes the memory of one lot."""
+        import pandas as pd
+
+        from marginalsyn.operations.files import write_lots
+        from marginalsyn.release.sampling import sample_lots
+        from marginalsyn.table.made import complete
+
+        kept: list[pd.DataFrame] = []
+        drawn = 0
+
+        def lots() -> Iterator[pd.DataFrame]:
+            nonlocal drawn
+            for lot in sample_lots(release, self.rows, rng, where=self.where):
+                rows = complete(lot, release.schema, drawn + 1)
+                drawn += len(rows)
+                progress.report("sample", fraction=drawn / (self.rows or drawn))
+                if out is None or keep:
+                    kept.append(rows)
+                yield rows
+
+        if out is not None:
+            write_lots(lots(), out)
+        else:
+            for _ in lots():
+                pass
+        frame = pd.concat(kept, ignore_index=True) if len(kept) > 1 else [*kept, pd.DataFrame()][0]
+        return frame, f"{drawn:,} rows"
+
+    def _draw_linked(
+        self, release: Any, rng: Any, out: Path, progress: Progress, keep: bool
+    ) -> tuple[dict[str, pd.DataFrame], str]:
+        """Draw persons with all their rows into a folder."""
+        from marginalsyn.linked.drawing import sample_linked
+        from marginalsyn.operations.files import write_table
+
+        del progress, keep
+        tables = sample_linked(release, self.rows, rng, where=self.where)
+        out.mkdir(parents=True, exist_ok=True)
         for name, rows in tables.items():
-            write_table(rows, out / f"{name}.csv" if linked else out)
-        counts = [f"{len(rows):,} rows{name and f' of {name}'}" for name, rows in tables.items()]
-        note = f"{', '.join(counts)}; no privacy budget was spent."
-        return Result(drawn, text=[str(self.out)], notes=[note])
+            write_table(rows, out / f"{name}.csv")
+        return tables, ", ".join(f"{len(rows):,} rows of {name}" for name, rows in tables.items())
 
     def _impute(self, tables: int, session: Session) -> Result[Any]:
         """Fill a folder with tables, each of its own model."""

@@ -97,6 +97,7 @@ class InferSchema(Writing, Drafting, Operation[Any]):
                 kinds=self.kinds or {},
                 keep=self.keep,
                 encoding=self.encoding,
+                progress=progress,
             )
         schema = with_unit_asked(named(self), draft.schema, draft)
         warnings = [draft.schema.warning or ""]

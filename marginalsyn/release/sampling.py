@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,9 @@ from marginalsyn.table.conditions import Condition, kept_rows, read_conditions
 from marginalsyn.table.frames import frame_problems
 from marginalsyn.table.schema import Schema
 from marginalsyn.validation import shown
+
+# Rows that are drawn at a time: a frame of them takes a tenth of a gigabyte or two.
+LOT = 2**20
 
 
 def sample(
@@ -45,12 +48,33 @@ def sample(
         >>> len(sample(Release.read("release"), 1000, np.random.default_rng()))
         1000
     """
+    lots = list(sample_lots(release, rows, rng, where=where))
+    return lots[0] if len(lots) == 1 else pd.concat(lots, ignore_index=True)
+
+
+def sample_lots(
+    release: Release,
+    rows: int | None,
+    rng: np.random.Generator,
+    *,
+    where: str | Mapping[str, Any] | None = None,
+) -> Iterator[pd.DataFrame]:
+    """As :func:`sample`, in lots that memory holds; persons with all their rows are one lot."""
+    check_rows(rows)
     model = release.model()
     if model is None:
         steered = "steered" in release.statement.notes
         why = "steer its source again" if steered else f"{release.statement.generator} keeps none"
         raise ReleaseError(f"release ({release.path}) must hold a model to sample from; {why}")
-    return draw(model, release.schema, rows, rng, where)
+    whole = rows is None or release.schema.unit is not None
+    for size in [rows] if whole or rows is None else lot_sizes(rows):
+        yield draw(model, release.schema, size, rng, where)
+
+
+def lot_sizes(rows: int) -> list[int]:
+    """The sizes of lots of about as many rows each."""
+    lots = -(-rows // LOT)
+    return [rows * (k + 1) // lots - rows * k // lots for k in range(lots)]
 
 
 def draw(

@@ -86,6 +86,18 @@ def batches_of(backend: Any, table: ibis.Table, size: int) -> Iterator[Any]:
         reader.close()
 
 
+@contextmanager
+def kept(backend: Any, table: ibis.Table) -> Iterator[ibis.Table]:
+    """A table's rows, computed once into a table of our own DuckDB, which may spill to disk."""
+    name = f"kept_{secrets.token_hex(8)}"
+    backend.create_table(name, table, temp=True)
+    try:
+        yield backend.table(name, database=("temp", "main"))
+    finally:
+        # Ibis 12 writes a DROP TABLE that DuckDB does not parse with sqlglot 30.
+        backend.con.execute(f'DROP TABLE IF EXISTS temp.main."{name}"')
+
+
 def private_folder() -> Path:
     """A new folder for copies of private rows, which goes when the process ends."""
     folder = Path(_spill_folder(os.getpid())) / secrets.token_hex(8)

@@ -92,14 +92,21 @@ def frame_problems(frame: pd.DataFrame, schema: Schema) -> list[str]:
     return problems
 
 
-def write_csv(frame: pd.DataFrame, handle: IO[bytes]) -> None:
-    """Write UTF-8 CSV with a header; a missing value is an empty field."""
+def write_csv(frame: pd.DataFrame, handle: IO[bytes], header: bool = True) -> None:
+    """Write UTF-8 CSV, with a header if asked; a missing value is an empty field."""
     # A lone carriage return ends a line for many readers, and by default it is not quoted.
     texts = frame.select_dtypes(exclude=["number", "bool"])
     labels = [*frame, *(label for name in texts for label in texts[name].unique())]
     risky = any("\r" in label for label in labels if isinstance(label, str))
     quoting: Literal[0, 2] = csv.QUOTE_NONNUMERIC if risky else csv.QUOTE_MINIMAL
-    frame.to_csv(handle, index=False, lineterminator="\n", encoding="utf-8", quoting=quoting)
+    frame.to_csv(
+        handle,
+        header=header,
+        index=False,
+        lineterminator="\n",
+        encoding="utf-8",
+        quoting=quoting,
+    )
 
 
 def write_parquet(frame: pd.DataFrame, handle: IO[bytes]) -> None:

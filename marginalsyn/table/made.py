@@ -28,8 +28,8 @@ class _MadeColumn(BaseModel):
     # The place among all columns of a release; a schema file shows it by its order.
     position: int = Field(default=10**6, ge=0)
 
-    def values(self, rows: int) -> list[Any]:
-        """One value a row."""
+    def values(self, rows: int, first: int = 1) -> list[Any]:
+        """One value a row, for rows with the numbers from ``first`` on."""
         raise TypeError(f"{type(self).__name__} must say its values")
 
 
@@ -46,9 +46,9 @@ class IdentifierColumn(_MadeColumn):
     kind: Literal["identifier"] = "identifier"
     pattern: str = "{n}"
 
-    def values(self, rows: int) -> list[Any]:
-        made: list[Any] = [self._one(number) for number in range(1, rows + 1)]
-        return list(range(1, rows + 1)) if self.pattern == "{n}" else made
+    def values(self, rows: int, first: int = 1) -> list[Any]:
+        numbers = range(first, first + rows)
+        return [*numbers] if self.pattern == "{n}" else [self._one(number) for number in numbers]
 
     def _one(self, number: int) -> str:
         def fill(found: re.Match[str]) -> str:
@@ -81,7 +81,7 @@ class ConstantColumn(_MadeColumn):
     kind: Literal["constant"] = "constant"
     value: Scalar | None = None
 
-    def values(self, rows: int) -> list[Any]:
+    def values(self, rows: int, first: int = 1) -> list[Any]:
         return [self.value] * rows
 
 
@@ -89,12 +89,15 @@ MadeColumn = Annotated[IdentifierColumn | ConstantColumn, Field(discriminator="k
 KINDS = ("identifier", "constant")
 
 
-def complete(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
-    """The rows with the schema's made columns among them, as a release's file has them."""
+def complete(frame: pd.DataFrame, schema: Schema, first: int = 1) -> pd.DataFrame:
+    """The rows with the schema's made columns among them, as a release's file has them.
+
+    ``first`` is the number of the first row.
+    """
     if not schema.made:
         return frame
     made = {
-        column.name: pd.Series(column.values(len(frame)), index=frame.index, dtype=None)
+        column.name: pd.Series(column.values(len(frame), first), index=frame.index, dtype=None)
         for column in schema.made
     }
     return pd.DataFrame(

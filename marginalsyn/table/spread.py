@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from marginalsyn.table.codec import Codec
+from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -105,7 +106,7 @@ def _sentence(
     if column.other_code is not None and shares[column.other_code] - slack >= MOSTLY:
         name = column.labels()[column.other_code]
         return f"{shares[column.other_code]:.0%} {name}: check its categories, or drop it"
-    if not column.numeric or column.levels < FEWEST_BINS:
+    if not isinstance(column, IntegerColumn | ContinuousColumn) or column.levels < FEWEST_BINS:
         return ""
     known = shares[: column.levels].sum()
     for end, side, code in (("first", "lower", 0), ("last", "upper", column.levels - 1)):

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from click.testing import Result
+
+from marginalsyn.release.folder import Release
+from marginalsyn.release.sampling import sample
+from marginalsyn.table.made import IdentifierColumn
 
 Run = Callable[..., Result]
 
@@ -67,6 +73,20 @@ class TestSample:
         first = run("sample", release, "--rows", 3, "--seed", 1).stdout
         assert first.count("\n") == 4
         assert first == run("sample", release, "--rows", 3, "--seed", 1).stdout
+
+    def test_many_rows_in_lots(
+        self, run: Run, release: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The shell keeps no lot; Python gives the same rows, whose identifiers count on."""
+        monkeypatch.setattr("marginalsyn.release.sampling.LOT", 40)
+        run("sample", release, "--rows", 100, "--seed", 1, "--out", "lots.csv")
+        rows = pd.read_csv("lots.csv")
+        assert len(rows) == 100
+        drawn = sample(Release.read(release), 100, np.random.default_rng(1))
+        assert rows.equals(pd.read_csv(io.StringIO(drawn.to_csv(index=False))))
+        assert IdentifierColumn(name="id", pattern="P{n:03}").values(2, 41) == ["P041", "P042"]
+
+    def test_refusals(self, run: Run, release: Path, folder: Path) -> None:
         (folder / "there.csv").touch()
         assert "--force" in run("sample", "--out", "there.csv", code=2).stderr
         assert ".parquet" in run("sample", "--out", "more.txt", code=2).stderr

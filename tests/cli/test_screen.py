@@ -78,3 +78,11 @@ def test_progress_is_one_line_and_rests_where_nothing_is_known() -> None:
     line.report("select", fraction=0.5, text="a very long name of a marginal " * 9)
     assert screen.PROGRESS_WIDTH + len(bar.told["text"]) + len(bar.told["left"]) <= 80
     assert bar.told["text"].endswith("…")
+
+
+def test_a_pipe_gets_a_line_of_progress_when_it_is_time(capsys: Any) -> None:
+    with screen.Notes().progress() as soon:
+        soon.report("read", fraction=0.5, text="age")
+    assert capsys.readouterr().err == ""
+    screen.LinesOfProgress(screen.Notes(), 0.0).report("read", fraction=0.5, text="age")
+    assert capsys.readouterr().err == "read 50%: age\n"

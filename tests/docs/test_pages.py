@@ -35,6 +35,12 @@ def blocks(page: Path, mark: str) -> list[tuple[str, str]]:
 RUNNABLE = [page for page in PAGES if blocks(page, "run")]
 
 
+def test_every_default_that_is_a_number_has_a_line() -> None:
+    check = [sys.executable, str(ROOT / "docs" / "generate_defaults.py"), "--check"]
+    found = subprocess.run(check, capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr
+
+
 def part_of_the_guide(title: str) -> list[Path]:
     """The pages of one part, in the order of the navigation."""
     navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")[2]

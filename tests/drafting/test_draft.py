@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from pathlib import Path
 
 import hospital
 import ibis
@@ -11,16 +12,50 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from ibis.backends.duckdb import Backend
 
 from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.drafting.check import check_data, layout_problems
 from marginalsyn.drafting.draft import draft_schema, infer_schema
 from marginalsyn.drafting.drafted import widen
+from marginalsyn.drafting.survey import MOST_COLUMNS
 from marginalsyn.errors import DataError, SchemaError
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
 from marginalsyn.table.schema import Schema
+
+
+def test_a_wide_table_is_read_once_and_asked_about_in_lots(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A query's time grows with the square of its columns, and a file need not be read a column."""
+    queries: list[str] = []
+    original = Backend.compile
+
+    def compile(*args, **kwargs):
+        queries.append(original(*args, **kwargs))
+        return queries[-1]
+
+    class Reports:
+        def report(self, stage, *, fraction=None, text=""):
+            shares.append((stage, fraction))
+
+    shares: list[tuple[str, float]] = []
+    monkeypatch.setattr(Backend, "compile", compile)
+    wide = pd.DataFrame({f"c{place}": ["a", "b", "b,"] * 9 for place in range(3 * MOST_COLUMNS)})
+    drafts, longest = [], []
+    for names in (wide.columns[:MOST_COLUMNS], wide.columns):
+        queries.clear()
+        wide[names].to_csv(tmp_path / "some.csv", index=False)
+        drafts.append(draft_schema(tmp_path / "some.csv", progress=Reports()).schema)
+        longest.append(max(map(len, queries)))
+    assert drafts[1].columns[:MOST_COLUMNS] == drafts[0].columns
+    assert longest[1] < 1.5 * longest[0]
+    # The rows that are kept, and a check a lot: none of a single column (nor the count of rows).
+    assert sum("kept_" not in query for query in queries) == 1 + 3
+    assert ("read", 0.0) in shares
+    assert ("draft", 0.5) in shares
 
 
 def table(rows: int = 200) -> pd.DataFrame:

@@ -115,7 +115,7 @@ def test_rare_codes_are_merged_more_readily_for_a_label_that_is_a_number():
             ],
         }
     )
-    for schema, merge in ((SCHEMA, auto.NARROW_MERGE), (number, auto.FULL_MERGE)):
+    for schema, merge in ((SCHEMA, None), (number, auto.FULL_MERGE)):
         made = AutoConfig().configure(schema, Budget(eps=1))
         assert made.tree().config.merge == merge
         own = AutoConfig(merge=0.0).configure(schema, Budget(eps=1))

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from marginalsyn.contract import Measurement
 from marginalsyn.graphical.compression import Compression, compress_column, identity
+from marginalsyn.graphical.one_way import affordable
 
 COUNTS = st.lists(st.floats(0, 1000), min_size=1, max_size=30)
 
@@ -90,3 +91,36 @@ def test_arrays_round_trip():
     for name, merge in stored.merges.items():
         np.testing.assert_array_equal(again.merges[name].groups, merge.groups)
         np.testing.assert_array_equal(again.merges[name].shares, merge.shares)
+
+
+SIZES = st.lists(
+    st.lists(st.integers(1, 300), min_size=3, max_size=3).map(lambda s: sorted(s, reverse=True)),
+    min_size=2,
+    max_size=6,
+)
+
+
+@given(SIZES, st.lists(st.integers(1, 5), max_size=3), st.floats(1, 1e4))
+def test_a_column_is_merged_further_only_while_its_mean_pair_costs_too_much(sizes, others, cells):
+    columns = {str(place): one for place, one in enumerate(sizes)}
+    at = affordable(columns, others, cells)
+    now = {name: columns[name][level] for name, level in at.items()}
+
+    def mean_pair(name, size):
+        rest = [*others, *(n for other, n in now.items() if other != name)]
+        return size * sum(rest) / len(rest)
+
+    for name, level in at.items():
+        assert level == 2 or mean_pair(name, now[name]) <= cells * (1 + 1e-12)
+        # Others only got smaller since it was merged, so some level before was too large then.
+        if level:
+            largest = [*others, *(one[0] for other, one in columns.items() if other != name)]
+            assert columns[name][level - 1] * sum(largest) / len(largest) > cells * (1 - 1e-12)
+
+
+def test_a_long_column_is_merged_next_to_long_ones_and_stays_next_to_short_ones():
+    ages = [60, 40, 30]
+    short = {f"yes{place}": [2, 2, 2] for place in range(5)}
+    long = {f"place{place}": [90, 60, 40] for place in range(5)}
+    assert affordable({"age": ages, **short}, [], 500)["age"] == 0
+    assert affordable({"age": ages, **long}, [], 1500)["age"] == 2
