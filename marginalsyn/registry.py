@@ -134,7 +134,7 @@ def plugins(kind: str | None = None) -> list[Plugin]:
     """
     found: list[Plugin] = []
     for group in KINDS if kind is None else (kind,):
-        entries: dict[tuple[str, str, str], metadata.EntryPoint] = {}
+        entries: dict[tuple[str, ...], metadata.EntryPoint] = {}
         for entry in metadata.entry_points(group=group):
             entries.setdefault((entry.name, *_owner(entry.dist)), entry)
         for (name, owner, version), entry in entries.items():
