@@ -11,7 +11,7 @@ import difflib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from importlib import metadata
 from typing import Any, Literal
 
@@ -138,28 +138,20 @@ def plugins(kind: str | None = None) -> list[Plugin]:
     """
     found: list[Plugin] = []
     for group in KINDS if kind is None else (kind,):
-        entries: dict[tuple[str, str], metadata.EntryPoint] = {}
-        # Asked once each: a name is parsed out of all that a distribution says of itself.
-        owners: dict[int, str] = {}
-        versions: dict[str, str] = {}
+        entries: dict[tuple[str, ...], metadata.EntryPoint] = {}
         for entry in metadata.entry_points(group=group):
-            if id(entry.dist) not in owners:
-                known = entry.dist.metadata if entry.dist else {"Name": "?", "Version": "?"}
-                owners[id(entry.dist)] = known["Name"]
-                versions.setdefault(known["Name"], known["Version"] or "?")
-            entries.setdefault((entry.name, owners[id(entry.dist)]), entry)
-        for (name, distribution), entry in entries.items():
-            rivals = sorted(d for n, d in entries if n == name and d != distribution)
-            found.append(
-                Plugin(
-                    name=name,
-                    kind=group,
-                    distribution=distribution,
-                    version=versions[distribution],
-                    entry=entry,
-                    rivals=tuple(rivals),
-                )
+            entries.setdefault((entry.name, *_owner(entry.dist)), entry)
+        for (name, owner, version), entry in entries.items():
+            rivals = tuple(sorted(d for n, d, _ in entries if n == name and d != owner))
+            plugin = Plugin(
+                name=name,
+                kind=group,
+                distribution=owner,
+                version=version,
+                entry=entry,
+                rivals=rivals,
             )
+            found.append(plugin)
     return sorted(
         found, key=lambda p: (KINDS.index(p.kind), p.name, p.distribution != _OURS, p.distribution)
     )
@@ -238,6 +230,12 @@ def _unknown(kind: str, name: str, known: list[str]) -> str:
 def _noun(kind: str) -> str:
     names = ("method", "weight method", "report", "command")
     return dict(zip(KINDS, names, strict=True)).get(kind, "plugin")
+
+
+@lru_cache
+def _owner(distribution: metadata.Distribution | None) -> tuple[str, str]:
+    """Its name and version: kept, because each is parsed out of a text with a whole README."""
+    return (distribution.name, distribution.version or "?") if distribution else ("?", "?")
 
 
 def _version(distribution: str) -> str | None:

@@ -45,6 +45,8 @@ def test_yes_goes_from_the_hospital_s_file_to_a_release(
     assert release.statement.schema_drafted
     assert not release.statement.problems()
     assert (folder / "evaluation" / "report.html").exists()
+    run("weight", "--method", "beta-noised", "--eps", "1", "--accept-nonprivate-schema")
+    run("verify")
     wanted = {**hospital.KINDS, "own_share": "integer"}
     schema = Schema.read(folder / "hospital.schema.json")
     for column in (*schema.columns, *schema.made):

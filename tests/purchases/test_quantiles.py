@@ -212,7 +212,7 @@ def test_bounds_at_a_limit_of_detection_are_no_error():
     schema = Schema(columns=[{**column, "below": 0.3, "above": 400}])
     for text in ("<0.3", ">400", "7.5"):
         frame = pd.DataFrame({"crp": [text] * 500})
-        asked = Bounds(schema=schema, budget=Budget(eps=20))
+        asked = Bounds(schema=schema, budget=Budget(eps=20), cells=100)
         opened = PrivateTable.open(frame, asked.counted)
         found = buy(opened, asked, noise=SeededNoise(0)).column("crp")
         assert found.lower < 0.3 < 400 < found.upper
