@@ -34,6 +34,14 @@ REPLACED = f"{TAPE}::test_generators_have_no_side_door[independent, a replaced r
 MUTANTS = (
     # noise
     Mutant(
+        "rows-bought-for-persons",
+        "bounds bought under --unit protect one row of a person",
+        "marginalsyn/operations/buying.py",
+        "return Bounds(schema=self.with_persons(), budget=self.amount(), **asked)",
+        "return Bounds(schema=self.read_schema(), budget=self.amount(), **asked)",
+        ("tests/cli/test_schema.py", "-k", "buy_max_rows"),
+    ),
+    Mutant(
         "half-noise",
         "a marginal gets half the noise that it pays for",
         "marginalsyn/access/visit.py",
@@ -362,22 +370,22 @@ MUTANTS = (
         "missing-charge",
         "rows are opened without a charge",
         "marginalsyn/access/private_table.py",
-        "            self.ledger.charge(purse.charges, ",
-        "            dict(charges=purse.charges, ",
+        "            self.ledger.charge(prepaid.charges, ",
+        "            dict(charges=prepaid.charges, ",
         ("tests/access/test_private_table.py", "-k", "Charge or charges or spent"),
     ),
     Mutant(
         "charge-after-measurement",
         "the ledger is written when the visit ends",
         "marginalsyn/access/private_table.py",
-        "            self.ledger.charge(purse.charges, ",
-        "            visit = Visit(self._rows, self.codec, purse, noise)\n"
+        "            self.ledger.charge(prepaid.charges, ",
+        "            visit = Visit(self._rows, self.codec, prepaid, noise)\n"
         "            end = visit.close\n"
         "            visit.close = lambda: (\n"  # type: ignore[method-assign]
-        "                end(), self.ledger.charge(purse.charges, run=run, delta=delta)\n"
+        "                end(), self.ledger.charge(prepaid.charges, run=run, delta=delta)\n"
         "            )\n"
         "            return visit\n"
-        "            self.ledger.charge(purse.charges, ",
+        "            self.ledger.charge(prepaid.charges, ",
         ("tests/access/test_private_table.py", "-k", "spent"),
     ),
     Mutant(
@@ -888,7 +896,7 @@ MUTANTS = (
         "unpaid-law",
         "a draw by the noise is not counted",
         "marginalsyn/access/visit.py",
-        "        entry, before = self._purse.entries[-1], self._used.counts()\n",
+        "        entry, before = self._prepaid.entries[-1], self._used.counts()\n",
         "        entry, before = {}, self._used.counts()\n",
         ("tests/release/test_statement.py", "-k", "generators_laws and independent"),
     ),
@@ -1080,7 +1088,7 @@ MUTANTS = (
         "answer-told-before-kept",
         "a mechanism has an answer that its run could lose",
         "marginalsyn/access/replayed_noise.py",
-        "self._journal.append(Answer(asked, value, laws, heard()))",
+        "self._journal.append(Answer(asked, value, laws, used_libraries()))",
         "pass",
         ("tests/records/test_journal.py", "-k", "told_again or tells_no_more"),
     ),

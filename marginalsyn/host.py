@@ -40,7 +40,7 @@ from marginalsyn.privacy.charges import Charge
 from marginalsyn.privacy.composition import Total, compose
 from marginalsyn.privacy.noise import Noise
 from marginalsyn.progress import Progress, Silent
-from marginalsyn.purchases.with_bought_schema import Opened
+from marginalsyn.purchases.with_bought_schema import WithBoughtSchema
 from marginalsyn.records.entries import ROWS
 from marginalsyn.records.resume import RunRecorder
 from marginalsyn.registry import GENERATORS, WEIGHTS, find, plugins
@@ -94,7 +94,7 @@ def calibrate(
         _check_label(config.name, schema)
     mechanism: Any
     if group == GENERATORS and (schema.open or schema.shapeless):
-        mechanism = Opened(config=config, schema=schema, budget=budget, noise=noise)
+        mechanism = WithBoughtSchema(config=config, schema=schema, budget=budget, noise=noise)
     else:
         mechanism = config.configure(public, budget)
     method = f"method '{config.name}'"
@@ -473,11 +473,11 @@ def _run(
         persons=Duties(config).counts_persons,
     ) as visit:
         if keeper is not None and keeper.may_stop:
-            visit.judge = partial(_judge, visit, table, keeper, budget.delta)
+            visit.on_first_counts = partial(_check_first_counts, visit, table, keeper, budget.delta)
         return perform(visit), visit
 
 
-def _judge(
+def _check_first_counts(
     visit: Visit,
     table: PrivateTable,
     keeper: RunRecorder,

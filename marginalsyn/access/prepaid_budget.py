@@ -1,4 +1,4 @@
-"""The purse of a visit: what was prepaid, and what every measurement has taken from it."""
+"""The prepaid budget of a visit: what was prepaid, and what every measurement has taken from it."""
 
 from __future__ import annotations
 

@@ -213,32 +213,32 @@ class PrivateTable:
                 "categories bought first: take the schema of a release, which has them, or use "
                 "`marginalsyn schema buy-categories`. Nothing was charged or read"
             )
-        purse = PrepaidBudget(charges)
+        prepaid = PrepaidBudget(charges)
         relation = self._holdout.neighbours
-        if self.holdout and purse.neighbours is not relation:
+        if self.holdout and prepaid.neighbours is not relation:
             raise UsageError(
-                f"neighbours ({relation}) must be those of the charges ({purse.neighbours}), for "
+                f"neighbours ({relation}) must be those of the charges ({prepaid.neighbours}), for "
                 "they decide what a split promises: open the table with "
-                f"neighbours='{purse.neighbours}'"
+                f"neighbours='{prepaid.neighbours}'"
             )
         self.check_layout()
         if keeper is None or not keeper.resume:
-            self.ledger.check(purse.charges, unit=unit, split=self.split)
+            self.ledger.check(prepaid.charges, unit=unit, split=self.split)
         self._check_format()
         about: dict[str, Any] = {"run": run, "delta": delta, "unit": unit, "split": self.split}
         about["drafted"] = self.schema.drafted_from_data
         if keeper is None:
-            self.ledger.charge(purse.charges, seeded=not noise.private, **about)
-            return Visit(self._rows, self.codec, purse, noise)
+            self.ledger.charge(prepaid.charges, seeded=not noise.private, **about)
+            return Visit(self._rows, self.codec, prepaid, noise)
         journal = keeper.start(
-            self.ledger, purse.charges, noise=noise, trace=self._source.trace, **about
+            self.ledger, prepaid.charges, noise=noise, trace=self._source.trace, **about
         )
         if journal is not None:
-            noise = ReplayedNoise(noise, journal, purse)
+            noise = ReplayedNoise(noise, journal, prepaid)
         if keeper.resume:
             # Its rows were read before, which the statement says even if no answer is missing.
             self._rows.connect()
-        return Visit(self._rows, self.codec, purse, noise)
+        return Visit(self._rows, self.codec, prepaid, noise)
 
     @contextmanager
     def paid_visit(

@@ -13,7 +13,7 @@ import numpy as np
 from marginalsyn.access.replayed_noise import bare_noise
 from marginalsyn.contract import Measurement
 from marginalsyn.errors import BudgetError, UsageError
-from marginalsyn.libraries import took_part, witnessed
+from marginalsyn.libraries import record_libraries, took_part
 from marginalsyn.privacy.charges import Charge, Neighbours
 from marginalsyn.privacy.laws import DiscreteGaussian
 from marginalsyn.privacy.recorded_laws import UNRECORDED, samplers, used_of
@@ -59,20 +59,22 @@ class Visit:
         (10, 2)
     """
 
-    def __init__(self, rows: PrivateRows, codec: Codec, purse: PrepaidBudget, noise: Noise) -> None:
+    def __init__(
+        self, rows: PrivateRows, codec: Codec, prepaid: PrepaidBudget, noise: Noise
+    ) -> None:
         self.codec = codec
         self.noise = noise
         self._source_rows = rows
-        self._purse = purse
+        self._prepaid = prepaid
         self._maps: dict[str, np.ndarray] = {}
         self._used = used_of(noise)
         self._before = self._used.counts()
         # What was drawn for payments that name it, as opposed to what a mechanism drew itself.
         self._named: dict[str, int] = {}
         self._libraries: dict[str, str] = {}
-        self._hearing = contextlib.ExitStack()
+        self._recording = contextlib.ExitStack()
         # Gets the first counts, and may stop the run.
-        self.judge: Callable[[Sequence[Measurement], Schema], None] | None = None
+        self.on_first_counts: Callable[[Sequence[Measurement], Schema], None] | None = None
         # Marginals that post-processing gives, which need not be measured.
         self.known: Sequence[Measurement] = ()
 
@@ -82,12 +84,12 @@ class Visit:
 
     @property
     def neighbours(self) -> Neighbours:
-        return self._purse.neighbours
+        return self._prepaid.neighbours
 
     @property
     def charges(self) -> tuple[Charge, ...]:
         """What was charged for this visit."""
-        return self._purse.charges
+        return self._prepaid.charges
 
     @property
     def payments(self) -> list[dict[str, Any]]:
@@ -98,7 +100,7 @@ class Visit:
         """
         drawn = self._used.since(self._before)
         own = [law for law, n in drawn.items() if n > self._named.get(law, 0)] or [UNRECORDED]
-        return [{**entry, "laws": entry.get("laws", own)} for entry in self._purse.entries]
+        return [{**entry, "laws": entry.get("laws", own)} for entry in self._prepaid.entries]
 
     @property
     def samplers(self) -> list[Sampler]:
@@ -115,12 +117,12 @@ class Visit:
     @property
     def remaining(self) -> float:
         """What is left of the zCDP charges, in rho."""
-        return self._purse.left("rho")
+        return self._prepaid.left("rho")
 
     @property
     def remaining_eps(self) -> float:
         """What is left of the pure charges, in eps."""
-        return self._purse.left("eps") + self._purse.left("range")
+        return self._prepaid.left("eps") + self._prepaid.left("range")
 
     @property
     def rows(self) -> int:
@@ -228,7 +230,7 @@ class Visit:
         law = DiscreteGaussian(sigma)
         price = law.price(l2=self.neighbours.l2)
         shown: dict[str, Any] = {"columns": list(names), "sigma": float(sigma)}
-        self._purse.pay(law.mechanism, **price, purpose=purpose, **shown)
+        self._prepaid.pay(law.mechanism, **price, purpose=purpose, **shown)
         counts = self._rows.count([names], self._maps)[names]
         # Counts of persons are in parts of one; a power of two changes neither ratio nor cost.
         values = self._drawn(DiscreteGaussian(sigma * whole), counts)
@@ -250,7 +252,7 @@ class Visit:
                 law's ``price`` asks for, such as ``l2``.
         """
         price = law.price(**sensitivity)
-        self._purse.pay(law.mechanism, **price, purpose=purpose, **law.details(values))
+        self._prepaid.pay(law.mechanism, **price, purpose=purpose, **law.details(values))
         return self._drawn(law, values)
 
     def texts(
@@ -282,7 +284,7 @@ class Visit:
                 f"threshold ({threshold}) must be large enough for delta {delta:g}: a text that "
                 "one person has could be published"
             )
-        self._purse.pay(
+        self._prepaid.pay(
             "set union",
             rho=gaussian_rho(sigma, self.neighbours.l2),
             delta=delta,
@@ -314,12 +316,12 @@ class Visit:
         Raises:
             StoppedError: a column would waste it, and nobody said to go on.
         """
-        if self.judge is not None:
-            self.judge(measured, self.schema)
+        if self.on_first_counts is not None:
+            self.on_first_counts(measured, self.schema)
 
     def spent(self) -> list[Charge]:
         """What was paid so far, as charges that take the place of those prepaid."""
-        return self._purse.spent()
+        return self._prepaid.spent()
 
     def recoded(self, schema: Schema) -> Visit:
         """The same visit under a schema whose categories were bought in it.
@@ -347,7 +349,7 @@ class Visit:
 
         If it draws in any other way than through ``noise``, it must call :meth:`drew`.
         """
-        self._purse.pay(mechanism, rho=rho, eps=eps, purpose=purpose, **details)
+        self._prepaid.pay(mechanism, rho=rho, eps=eps, purpose=purpose, **details)
 
     def drew(self, law: str) -> None:
         """Record an answer that a mechanism drew itself, under its name in ``noise.LAWS``."""
@@ -355,21 +357,21 @@ class Visit:
 
     def pay_all(self, purpose: str = "") -> None:
         """Spend at once the charges that are neither zCDP nor pure (subsampled Gaussians)."""
-        self._purse.pay_all(purpose)
+        self._prepaid.pay_all(purpose)
 
     def close(self) -> None:
         """End the visit: from now on it gives no rows and takes no payments."""
-        self._purse.closed = True
+        self._prepaid.closed = True
 
     def __enter__(self) -> Visit:
-        self._libraries = self._hearing.enter_context(witnessed())
+        self._libraries = self._recording.enter_context(record_libraries())
         return self
 
     def __exit__(self, *_: object) -> None:
         if engine := self._source_rows.engine:
             took_part("ibis-framework", "asks the engine for the private rows")
             took_part(_ENGINES.get(engine, engine), "reads the private rows")
-        self._hearing.close()
+        self._recording.close()
         self._source_rows.leave()
         self.close()
 
@@ -380,7 +382,7 @@ class Visit:
     @contextlib.contextmanager
     def _naming(self) -> Iterator[None]:
         """Record the laws that the noise draws from in this block in the last payment."""
-        entry, before = self._purse.entries[-1], self._used.counts()
+        entry, before = self._prepaid.entries[-1], self._used.counts()
         yield
         drawn = self._used.since(before)
         entry["laws"] = list(drawn) or [UNRECORDED]
@@ -389,7 +391,7 @@ class Visit:
 
     @property
     def _rows(self) -> PrivateRows:
-        self._purse.check_open()
+        self._prepaid.check_open()
         return self._source_rows
 
     @property

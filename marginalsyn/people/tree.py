@@ -18,7 +18,7 @@ from marginalsyn.table.unit import MOST_ROWS
 from marginalsyn.validation import like, shorten
 
 
-class Family(BaseModel):
+class PersonUnit(BaseModel):
     """A person as the unit where tables are linked: a row of the root and all rows linked to it.
 
     Args:
@@ -27,7 +27,7 @@ class Family(BaseModel):
         tables: at most so many rows of each other table are counted for a row of its parent.
 
     Example:
-        >>> Family(root="patients", column="id", tables={"visits": 20}).text
+        >>> PersonUnit(root="patients", column="id", tables={"visits": 20}).text
         "one person (column 'id' of patients) with at most 20 rows of visits counted"
     """
 
@@ -152,9 +152,9 @@ class LinkedSchema:
         return self.tables[0]
 
     @cached_property
-    def family(self) -> Family:
+    def family(self) -> PersonUnit:
         """The persons that a release protects."""
-        return Family(
+        return PersonUnit(
             root=self.root.name,
             column=str(self.root.key),
             tables={t.name: t.max_children for t in self.tables[1:]},

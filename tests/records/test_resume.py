@@ -77,9 +77,9 @@ def armed(moment):
     setattr(owner, method, staticmethod(call) if method == "write" else call)
 
 started = replayed_noise.ReplayedNoise.__init__
-def begin(self, inner, kept, purse=None):
+def begin(self, inner, kept, prepaid=None):
     inner.place = len(kept)
-    started(self, inner, kept, purse)
+    started(self, inner, kept, prepaid)
 
 for folder, moment, args in json.loads(sys.argv[1]):
     child = os.fork()
