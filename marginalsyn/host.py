@@ -47,6 +47,7 @@ from marginalsyn.registry import GENERATORS, WEIGHTS, find, plugins
 from marginalsyn.release.folder import Release, preflight
 from marginalsyn.release.sampling import draw
 from marginalsyn.release.statement import Statement, state, today
+from marginalsyn.signatures import renamed
 from marginalsyn.sources.holdout import check_split
 from marginalsyn.table.frames import frame_problems
 from marginalsyn.table.schema import Schema
@@ -126,6 +127,7 @@ def _check_label(name: str, schema: Schema) -> None:
         )
 
 
+@renamed(keeper="recorder")
 def generate(
     table: PrivateTable,
     config: GeneratorConfig,
@@ -135,7 +137,7 @@ def generate(
     progress: Progress | None = None,
     accept_nonprivate_schema: bool = False,
     run: str = "",
-    keeper: RunRecorder | None = None,
+    recorder: RunRecorder | None = None,
 ) -> tuple[Synthesis, Statement]:
     """Run a generator on a private table: charge first, then measure, estimate and draw rows.
 
@@ -147,7 +149,7 @@ def generate(
         progress: receives what happens; silent by default.
         accept_nonprivate_schema: run although the schema was drafted from the private rows.
         run: a name for the ledger's entries; public.
-        keeper: keeps what is paid for until its ``finish()``, which is for the caller to say once
+        recorder: keeps what is paid for until its ``finish()``, which is for the caller to say once
             the release is written; with ``resume=True`` an interrupted run goes on, free of charge.
 
     Returns:
@@ -184,7 +186,7 @@ def generate(
         noise=noise,
         run=run or config.name,
         progress=progress,
-        keeper=keeper,
+        recorder=recorder,
         facts={
             "eps": budget.eps,
             "delta": budget.delta,
@@ -201,7 +203,7 @@ def generate(
         config,
         budget,
         noise,
-        day=keeper.day if keeper else None,
+        day=recorder.day if recorder else None,
         bought=schema.charges,
         charges=visit.charges[own:],
         total=total,
@@ -244,6 +246,7 @@ def state_run(
     )
 
 
+@renamed(keeper="recorder")
 def weigh(
     release: Release,
     config: WeightConfig,
@@ -258,7 +261,7 @@ def weigh(
     force: bool = False,
     accept_nonprivate_schema: bool = False,
     non_private: bool = False,
-    keeper: RunRecorder | None = None,
+    recorder: RunRecorder | None = None,
     target: Target | None = None,
     ahead: Callable[[Plan], None] | None = None,
 ) -> WeightColumn:
@@ -280,7 +283,7 @@ def weigh(
         force: replace a column of this name; what it cost stays spent.
         accept_nonprivate_schema: run although the schema was drafted from the private rows.
         non_private: run an estimator that protects nobody.
-        keeper: keeps what is paid for until its ``finish()``, which is for the caller to say once
+        recorder: keeps what is paid for until its ``finish()``, which is for the caller to say once
             the weights are written; with ``resume=True`` an interrupted run goes on, free of
             charge.
         target: what ``Target.of(release)`` gave, where the rows were read before.
@@ -334,7 +337,7 @@ def weigh(
         noise=noise,
         run=f"weight {config.name}",
         progress=progress,
-        keeper=keeper,
+        recorder=recorder,
         facts={
             "allowance": budget.to_json(),
             "schema": digest(release.schema),
@@ -436,7 +439,7 @@ def _run(
     noise: Noise,
     run: str,
     progress: Progress | None,
-    keeper: RunRecorder | None,
+    recorder: RunRecorder | None,
     facts: Mapping[str, Any],
 ) -> tuple[Any, Any]:
     """Charge and call a mechanism; whatever stops it, say what was spent and how to go on.
@@ -447,8 +450,8 @@ def _run(
     charges, method = tuple(mechanism.cost), f"method '{config.name}'"
     progress = progress or Silent()
     Duties(mechanism).prepare(progress=progress)
-    if keeper is not None:
-        keeper.describe(method=config.name, parameters=config_to_json(config), **facts)
+    if recorder is not None:
+        recorder.describe(method=config.name, parameters=config_to_json(config), **facts)
 
     def perform(rows: Visit | Unprotected | None) -> Any:
         found = mechanism(rows, progress=progress)
@@ -468,19 +471,21 @@ def _run(
         noise=noise,
         delta=budget.delta,
         run=run,
-        keeper=keeper,
+        recorder=recorder,
         method=method,
         persons=Duties(config).counts_persons,
     ) as visit:
-        if keeper is not None and keeper.may_stop:
-            visit.on_first_counts = partial(_check_first_counts, visit, table, keeper, budget.delta)
+        if recorder is not None and recorder.may_stop:
+            visit.on_first_counts = partial(
+                _check_first_counts, visit, table, recorder, budget.delta
+            )
         return perform(visit), visit
 
 
 def _check_first_counts(
     visit: Visit,
     table: PrivateTable,
-    keeper: RunRecorder,
+    recorder: RunRecorder,
     delta: float,
     measured: Sequence[Measurement],
     schema: Schema,
@@ -490,12 +495,12 @@ def _check_first_counts(
     if not found:
         return
     paid = visit.spent()
-    keeper.pause(table.ledger, paid)
+    recorder.pause(table.ledger, paid)
     total = compose(paid, delta, visit.neighbours)
     error = StoppedError(
         f"stopped after the first counts: {'; '.join(found)}. Nothing was written. Spent are "
         f"eps={total.eps:.3g}, delta={total.delta:g}, the rest of the budget is not. Mend the "
-        f"schema and start again, or go on with the answers that are paid for: '{keeper.insist}'"
+        f"schema and start again, or go on with the answers that are paid for: '{recorder.insist}'"
     )
     error.states_spending = True
     raise error

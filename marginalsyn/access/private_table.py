@@ -177,7 +177,7 @@ class PrivateTable:
         noise: Noise,
         delta: float = DEFAULT_DELTA,
         run: str = "",
-        keeper: RunRecorder | None = None,
+        recorder: RunRecorder | None = None,
         persons: bool = False,
     ) -> Visit:
         """Write the charges into the ledger, then return a visit that may read the rows.
@@ -191,7 +191,7 @@ class PrivateTable:
             noise: draws the visit's protective noise.
             delta: what the run's own statement uses; recorded in the ledger.
             run: a public name for the ledger's entry.
-            keeper: keeps the visit's answers until the run has ended; one that resumes has them
+            recorder: keeps the visit's answers until the run has ended; one that resumes has them
                 already, and the charge that paid for them: then nothing is charged.
             persons: the visitor's promise that it holds for persons if the schema has a unit: that
                 it draws on counts alone, and only in ways that one person moves by at most one.
@@ -222,20 +222,20 @@ class PrivateTable:
                 f"neighbours='{prepaid.neighbours}'"
             )
         self.check_layout()
-        if keeper is None or not keeper.resume:
+        if recorder is None or not recorder.resume:
             self.ledger.check(prepaid.charges, unit=unit, split=self.split)
         self._check_format()
         about: dict[str, Any] = {"run": run, "delta": delta, "unit": unit, "split": self.split}
         about["drafted"] = self.schema.drafted_from_data
-        if keeper is None:
+        if recorder is None:
             self.ledger.charge(prepaid.charges, seeded=not noise.private, **about)
             return Visit(self._rows, self.codec, prepaid, noise)
-        journal = keeper.start(
+        journal = recorder.start(
             self.ledger, prepaid.charges, noise=noise, trace=self._source.trace, **about
         )
         if journal is not None:
             noise = ReplayedNoise(noise, journal, prepaid)
-        if keeper.resume:
+        if recorder.resume:
             # Its rows were read before, which the statement says even if no answer is missing.
             self._rows.connect()
         return Visit(self._rows, self.codec, prepaid, noise)
@@ -248,7 +248,7 @@ class PrivateTable:
         noise: Noise,
         delta: float = DEFAULT_DELTA,
         run: str = "",
-        keeper: RunRecorder | None = None,
+        recorder: RunRecorder | None = None,
         method: str = "",
         persons: bool = False,
     ) -> Iterator[Visit]:
@@ -260,12 +260,12 @@ class PrivateTable:
         ``method`` is the plugin that looks, as messages name it.
         """
         visit = self.charge(
-            charges, noise=noise, delta=delta, run=run, keeper=keeper, persons=persons
+            charges, noise=noise, delta=delta, run=run, recorder=recorder, persons=persons
         )
-        with explained(lambda: say_spent(visit.charges, delta, keeper), method), visit:
+        with explained(lambda: say_spent(visit.charges, delta, recorder), method), visit:
             yield visit
-            if keeper is not None:
-                keeper.seal()
+            if recorder is not None:
+                recorder.seal()
 
     def unprotected(self, reason: str) -> Unprotected:
         """Return a view without any protection, for the curator alone.

@@ -185,10 +185,10 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
         ledger = source.ledger()
         found = FoundTable(source.key, ledger, partial(source.open, ledger), source)
         with self.paying(session, found, go_on=self.go_on) as tools:
-            keeper, progress = tools["keeper"], tools["progress"]
-            if source.kept.holdout and not keeper.resume:
-                keeper.salt = source.workspace.holdout_salt(source.key, seed=self.seed)
-            source = source.salted(keeper.salt)
+            recorder, progress = tools["recorder"], tools["progress"]
+            if source.kept.holdout and not recorder.resume:
+                recorder.salt = source.workspace.holdout_salt(source.key, seed=self.seed)
+            source = source.salted(recorder.salt)
             progress.report("open", text=source.title)
             synthesis, statement = generate(
                 source.open(ledger, budget.neighbours),
@@ -207,7 +207,7 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
                 format=self.format,
                 force=self.force,
             )
-            keeper.finish()
+            recorder.finish()
         self._remember(source, release, session, synthesis)
         rows, columns = len(synthesis.frame), len(release.schema.names)
         made = f"{rows:,} synthetic rows, {columns} columns"
@@ -230,7 +230,7 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
         plan_views(source.tree, config, budget)
         ledger = source.ledger()
         with self.paying(session, None, ledger=ledger) as tools:
-            del tools["keeper"]
+            del tools["recorder"]
             tools["progress"].report("open", text=source.title)
             made, statement = generate_linked(
                 source.open(ledger),

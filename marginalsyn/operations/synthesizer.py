@@ -148,7 +148,7 @@ class Synthesizer(BaseEstimator):
         )
         table = PrivateTable.open(X, schema, ledger=ledger)
         name = str(X) if isinstance(X, str | Path) else ""
-        keeper = PYTHON.keep(
+        recorder = PYTHON.keep(
             FoundTable(name, ledger, lambda relation: table),
             "Synthesizer.fit",
             resume=resume,
@@ -160,7 +160,7 @@ class Synthesizer(BaseEstimator):
                 "schema": digest(schema),
             },
         )
-        with keeper or nullcontext():
+        with recorder or nullcontext():
             synthesis, statement = generate(
                 table,
                 config,
@@ -168,10 +168,10 @@ class Synthesizer(BaseEstimator):
                 noise=noise,
                 progress=self.progress,
                 accept_nonprivate_schema=self.accept_nonprivate_schema,
-                keeper=keeper,
+                recorder=recorder,
             )
-            if keeper is not None:
-                keeper.finish()
+            if recorder is not None:
+                recorder.finish()
         if synthesis.schema is not None:
             schema = synthesis.schema
             table = PrivateTable.open(X, schema, ledger=ledger)

@@ -243,17 +243,17 @@ def test_what_is_not_told_is_written_nowhere(tmp_path: Path) -> None:
 
     def run(resume: bool, progress: Any = None) -> Any:
         table = PrivateTable.open(frame, SCHEMA, ledger=ledger)
-        keeper = RunRecorder(tmp_path / "kept", command="generate", source="x", resume=resume)
-        with keeper:
+        recorder = RunRecorder(tmp_path / "kept", command="generate", source="x", resume=resume)
+        with recorder:
             made = generate(
                 table,
                 make_config("independent"),
                 budget,
                 noise=make_noise(),
                 progress=progress,
-                keeper=keeper,
+                recorder=recorder,
             )
-            keeper.finish()
+            recorder.finish()
         return made
 
     with pytest.raises(StopError):

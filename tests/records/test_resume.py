@@ -25,7 +25,7 @@ import json, os, signal, sys
 import numpy as np
 from marginalsyn import datasets
 from marginalsyn.records import runs as journal
-from marginalsyn.records import resume as keeper
+from marginalsyn.records import resume as recorder
 from marginalsyn.records import ledger
 from marginalsyn.access import replayed_noise
 from marginalsyn.privacy import noise
@@ -61,7 +61,7 @@ def armed(moment):
         "charge": (ledger.Ledger, "charge"),
         "charged": (ledger.Ledger, "charge"),
         "write": (release.Release, "write"),
-        "written": (keeper.RunRecorder, "finish"),
+        "written": (recorder.RunRecorder, "finish"),
     }[name]
     original = getattr(owner, method)
     before = name in ("charge", "write", "written")
