@@ -118,11 +118,11 @@ def renamed(**names: str) -> Callable[[Function], Function]:
     return decorate
 
 
-def spoken(function: Function) -> Function:
+def checked(function: Function) -> Function:
     """A method whose arguments are checked by their annotations, and whose errors speak Python.
 
     Example:
-        >>> @spoken
+        >>> @checked
         ... def double(rows: int) -> int:
         ...     return 2 * rows
         >>> double(rows="4")

@@ -29,7 +29,7 @@ from marginalsyn.progress import Progress
 from marginalsyn.records.ledger import Ledger
 from marginalsyn.release.sampling import draw
 from marginalsyn.release.statement import Statement
-from marginalsyn.signatures import check_arguments, spoken
+from marginalsyn.signatures import check_arguments, checked
 from marginalsyn.table.made import complete
 from marginalsyn.table.schema import Schema
 
@@ -101,7 +101,7 @@ class Synthesizer(BaseEstimator):
         self.allow_large_delta = allow_large_delta
         self.progress = progress
 
-    @spoken
+    @checked
     def fit(
         self,
         X: pd.DataFrame | str | Path,
@@ -186,7 +186,7 @@ class Synthesizer(BaseEstimator):
         self._table = table
         return self
 
-    @spoken
+    @checked
     def sample(
         self, n: int | None = None, *, where: str | Mapping[str, Any] | None = None
     ) -> pd.DataFrame:
@@ -209,7 +209,7 @@ class Synthesizer(BaseEstimator):
             )
         return complete(draw(model, self.schema_, n, self._rng, where), self.schema_)
 
-    @spoken
+    @checked
     def release(
         self,
         path: str | Path,
