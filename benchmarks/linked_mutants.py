@@ -65,7 +65,7 @@ LINKED = (
         "view-outlives-its-visit",
         "a view still gives counts when the visit that paid for it is over",
         "marginalsyn/access/prepaid_budget.py",
-        "if self.closed or (self._whole_purse is not None and self._whole_purse.closed):",
+        "if self.closed or (self._whole_budget is not None and self._whole_budget.closed):",
         "if self.closed:",
         (FORESTS, "-k", "all_views_is_one_entry"),
     ),

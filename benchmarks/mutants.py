@@ -448,22 +448,22 @@ MUTANTS = (
         "missing-charge",
         "rows are opened without a charge",
         "marginalsyn/access/private_table.py",
-        "            self.ledger.charge(purse.charges, ",
-        "            dict(charges=purse.charges, ",
+        "            self.ledger.charge(prepaid.charges, ",
+        "            dict(charges=prepaid.charges, ",
         ("tests/access/test_private_table.py", "-k", "Charge or charges or spent"),
     ),
     Mutant(
         "charge-after-measurement",
         "the ledger is written when the visit ends",
         "marginalsyn/access/private_table.py",
-        "            self.ledger.charge(purse.charges, ",
-        "            visit = Visit(self._rows, purse, noise)\n"
+        "            self.ledger.charge(prepaid.charges, ",
+        "            visit = Visit(self._rows, prepaid, noise)\n"
         "            end = visit.close\n"
         "            visit.close = lambda: (\n"  # type: ignore[method-assign]
-        "                end(), self.ledger.charge(purse.charges, run=run, delta=delta)\n"
+        "                end(), self.ledger.charge(prepaid.charges, run=run, delta=delta)\n"
         "            )\n"
         "            return visit\n"
-        "            self.ledger.charge(purse.charges, ",
+        "            self.ledger.charge(prepaid.charges, ",
         ("tests/access/test_private_table.py", "-k", "spent"),
     ),
     Mutant(
@@ -535,8 +535,8 @@ MUTANTS = (
         "stopped-for-nothing",
         "a run that stopped by itself counts as if it had spent nothing",
         "marginalsyn/host.py",
-        "    keeper.pause(table.ledger, paid)\n",
-        "    keeper.pause(table.ledger, [])\n",
+        "    recorder.pause(table.ledger, paid)\n",
+        "    recorder.pause(table.ledger, [])\n",
         ("tests/cli/test_go_on.py", "-k", "rest"),
     ),
     Mutant(
@@ -772,7 +772,7 @@ MUTANTS = (
         "released-before-recorded",
         "a release is made although a copy has overtaken its run",
         "marginalsyn/access/private_table.py",
-        "                keeper.seal()\n",
+        "                recorder.seal()\n",
         "                pass\n",
         ("tests/records/test_journal.py", "-k", "faster"),
     ),
@@ -974,7 +974,7 @@ MUTANTS = (
         "unpaid-law",
         "a draw by the noise is not counted",
         "marginalsyn/access/visit.py",
-        "        entry, before = self._purse.entries[-1], self._used.counts()\n",
+        "        entry, before = self._prepaid.entries[-1], self._used.counts()\n",
         "        entry, before = {}, self._used.counts()\n",
         ("tests/release/test_statement.py", "-k", "generators_laws and independent"),
     ),
@@ -1166,7 +1166,7 @@ MUTANTS = (
         "answer-told-before-kept",
         "a mechanism has an answer that its run could lose",
         "marginalsyn/access/replayed_noise.py",
-        "self._journal.append(Answer(asked, value, laws, heard()))",
+        "self._journal.append(Answer(asked, value, laws, used_libraries()))",
         "pass",
         ("tests/records/test_journal.py", "-k", "told_again or tells_no_more"),
     ),

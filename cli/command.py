@@ -207,6 +207,6 @@ class Shell(Session):
     ) -> RunRecorder | None:
         """What keeps the answers of the run with the command's options."""
         del act, how
-        keeper = resuming.keep(table.name, self.notes, go_on=go_on)
-        keeper.options.update(changes or {})
-        return keeper
+        recorder = resuming.keep(table.name, self.notes, go_on=go_on)
+        recorder.options.update(changes or {})
+        return recorder

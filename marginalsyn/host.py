@@ -35,13 +35,13 @@ from marginalsyn.errors import (
 )
 from marginalsyn.graphical.reference import Reference
 from marginalsyn.people.drawing import rows_for
-from marginalsyn.people.tree import Family, LinkedSchema
+from marginalsyn.people.tree import LinkedSchema, PersonUnit
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Charge
 from marginalsyn.privacy.composition import Total, compose
 from marginalsyn.privacy.noise import Noise
 from marginalsyn.progress import Progress, Silent
-from marginalsyn.purchases.with_bought_schema import Opened
+from marginalsyn.purchases.with_bought_schema import WithBoughtSchema
 from marginalsyn.records.entries import ROWS
 from marginalsyn.records.resume import RunRecorder
 from marginalsyn.registry import GENERATORS, WEIGHTS, find, plugins
@@ -91,7 +91,7 @@ def calibrate(
     else:
         _check_duties(config, schema, group)
         if group == GENERATORS and (schema.open or schema.shapeless):
-            mechanism = Opened(config=config, schema=schema, budget=budget, noise=noise)
+            mechanism = WithBoughtSchema(config=config, schema=schema, budget=budget, noise=noise)
         else:
             mechanism = config.configure(public, budget)
     method = f"method '{config.name}'"
@@ -142,7 +142,7 @@ def generate(
     progress: Progress | None = None,
     accept_nonprivate_schema: bool = False,
     run: str = "",
-    keeper: RunRecorder | None = None,
+    recorder: RunRecorder | None = None,
     references: Sequence[Reference] = (),
 ) -> tuple[Synthesis, Statement]:
     """Run a generator on private rows: charge first, then measure, estimate and draw rows.
@@ -155,7 +155,7 @@ def generate(
         progress: receives what happens; silent by default.
         accept_nonprivate_schema: run although the schema was drafted from the private rows.
         run: a name for the ledger's entries; public.
-        keeper: keeps what is paid for until its ``finish()``, which is for the caller to say once
+        recorder: keeps what is paid for until its ``finish()``, which is for the caller to say once
             the release is written; with ``resume=True`` an interrupted run goes on, free of charge.
         references: tables to lean on, each public or paid for already: the caller answers for it.
 
@@ -180,7 +180,7 @@ def generate(
     schema = table.schema
     check_schema(schema, accept_nonprivate_schema=accept_nonprivate_schema)
     check_takes_reference(config, references)
-    budget = keeper.as_charged(budget) if keeper else budget
+    budget = recorder.as_charged(budget) if recorder else budget
     generator, total = calibrate(config, schema, budget, noise)
 
     def check(made: Any) -> str:
@@ -200,7 +200,7 @@ def generate(
         noise=noise,
         run=run or config.name,
         progress=progress,
-        keeper=keeper,
+        recorder=recorder,
         facts={
             "eps": budget.eps,
             "delta": budget.delta,
@@ -238,7 +238,7 @@ def generate(
         warnings=warnings,
         notes={**synthesis.notes, **stated_references(references)},
         # A seeded run is reproducible to the byte, on any day.
-        created=((keeper and keeper.day) or today()) if noise.private else None,
+        created=((recorder and recorder.day) or today()) if noise.private else None,
     )
     diagnostics = {**synthesis.diagnostics, "seconds": seconds}
     return replace(synthesis, diagnostics=diagnostics), statement
@@ -289,7 +289,7 @@ def weigh(
     force: bool = False,
     accept_nonprivate_schema: bool = False,
     non_private: bool = False,
-    keeper: RunRecorder | None = None,
+    recorder: RunRecorder | None = None,
     target: Target | None = None,
     ahead: Callable[[Plan], None] | None = None,
 ) -> WeightColumn:
@@ -311,7 +311,7 @@ def weigh(
         force: replace a column of this name; what it cost stays spent.
         accept_nonprivate_schema: run although the schema was drafted from the private rows.
         non_private: run an estimator that protects nobody.
-        keeper: keeps what is paid for until its ``finish()``, which is for the caller to say once
+        recorder: keeps what is paid for until its ``finish()``, which is for the caller to say once
             the weights are written; with ``resume=True`` an interrupted run goes on, free of
             charge.
         target: what ``Target.of(release)`` gave, where the rows were read before.
@@ -346,7 +346,7 @@ def weigh(
     if config.private:
         preflight(release.path, force=True)
     target = target or Target.of(release)
-    budget = keeper.as_charged(budget) if keeper else budget
+    budget = recorder.as_charged(budget) if recorder else budget
     estimator, _ = calibrate(config, target, budget)
     plan = estimator.plan
     processing.check(plan, config.name, public)
@@ -366,7 +366,7 @@ def weigh(
         noise=noise,
         run=f"weight {config.name}",
         progress=progress,
-        keeper=keeper,
+        recorder=recorder,
         facts={
             "allowance": budget.to_json(),
             "schema": digest(release.schema),
@@ -396,7 +396,7 @@ def weigh(
     )
 
 
-def _check_bought(charges: Sequence[Charge], unit: Unit | Family | None) -> None:
+def _check_bought(charges: Sequence[Charge], unit: Unit | PersonUnit | None) -> None:
     """Refuse to add up what was bought for persons and what is bought for rows."""
     protected = ROWS if unit is None else unit.noun
     for charge in charges:
@@ -468,7 +468,7 @@ def _run(
     noise: Noise,
     run: str,
     progress: Progress | None,
-    keeper: RunRecorder | None,
+    recorder: RunRecorder | None,
     facts: Mapping[str, Any],
     references: Sequence[Reference] = (),
 ) -> tuple[Any, Any]:
@@ -480,8 +480,8 @@ def _run(
     charges, method = tuple(mechanism.cost), f"method '{config.name}'"
     progress = progress or Silent()
     Duties(mechanism).prepare(progress=progress)
-    if keeper is not None:
-        keeper.describe(method=config.name, parameters=config_to_json(config), **facts)
+    if recorder is not None:
+        recorder.describe(method=config.name, parameters=config_to_json(config), **facts)
 
     def perform(rows: Visit | Unprotected | None) -> Any:
         found = mechanism(rows, progress=progress)
@@ -501,20 +501,22 @@ def _run(
         noise=noise,
         delta=budget.delta,
         run=run,
-        keeper=keeper,
+        recorder=recorder,
         method=method,
         persons=Duties(config).counts_persons,
     ) as visit:
-        if keeper is not None and keeper.may_stop:
-            visit.judge = partial(_judge, visit, table, keeper, budget.delta)
+        if recorder is not None and recorder.may_stop:
+            visit.on_first_counts = partial(
+                _check_first_counts, visit, table, recorder, budget.delta
+            )
         visit.references = references
         return perform(visit), visit
 
 
-def _judge(
+def _check_first_counts(
     visit: Visit,
     table: PrivateTable,
-    keeper: RunRecorder,
+    recorder: RunRecorder,
     delta: float,
     measured: Sequence[Measurement],
     schema: Schema,
@@ -524,12 +526,12 @@ def _judge(
     if not found:
         return
     paid = visit.spent()
-    keeper.pause(table.ledger, paid)
+    recorder.pause(table.ledger, paid)
     total = compose(paid, delta, visit.neighbours)
     error = StoppedError(
         f"stopped after the first counts: {'; '.join(found)}. Nothing was written. Spent are "
         f"eps={total.eps:.3g}, delta={total.delta:g}, the rest of the budget is not. Mend the "
-        f"schema and start again, or go on with the answers that are paid for: '{keeper.insist}'"
+        f"schema and start again, or go on with the answers that are paid for: '{recorder.insist}'"
     )
     error.states_spending = True
     raise error

@@ -17,37 +17,37 @@ ALWAYS = ("python", "marginalsyn")
 BASE = {"numpy": "holds the numbers", "pandas": "holds the rows"}
 """What every release is made with."""
 
-_HEARD: ContextVar[dict[str, str] | None] = ContextVar("marginalsyn_libraries", default=None)
+_USED: ContextVar[dict[str, str] | None] = ContextVar("marginalsyn_libraries", default=None)
 
 
 @contextmanager
-def witnessed() -> Iterator[dict[str, str]]:
+def record_libraries() -> Iterator[dict[str, str]]:
     """Collect the libraries that are named inside, each with what it did.
 
     Example:
-        >>> with witnessed() as found:
+        >>> with record_libraries() as found:
         ...     took_part("mbi", "fits the model")
         >>> found
         {'mbi': 'fits the model'}
     """
     found: dict[str, str] = {}
-    token = _HEARD.set(found)
+    token = _USED.set(found)
     try:
         yield found
     finally:
-        _HEARD.reset(token)
+        _USED.reset(token)
 
 
 def took_part(library: str, role: str) -> None:
     """Name a library, by its distribution, where a run uses it. Call it outside of caches."""
-    found = _HEARD.get()
+    found = _USED.get()
     if found is not None:
         found.setdefault(library, role)
 
 
-def heard() -> dict[str, str]:
+def used_libraries() -> dict[str, str]:
     """The libraries that were named so far in the run."""
-    return dict(_HEARD.get() or {})
+    return dict(_USED.get() or {})
 
 
 @cache

@@ -7,6 +7,7 @@ import inspect
 import re
 import types
 import typing
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -91,11 +92,37 @@ def in_python(function: Function) -> Function:
     return call  # type: ignore[return-value]
 
 
-def spoken(function: Function) -> Function:
+def renamed(**names: str) -> Callable[[Function], Function]:
+    """A decorator for a function that still takes keywords by their old names, until version 0.3.
+
+    Example:
+        >>> renamed(keeper="recorder")(lambda recorder: recorder)(keeper=3)
+        3
+    """
+
+    def decorate(function: Function) -> Function:
+        @functools.wraps(function)
+        def call(*args: Any, **given: Any) -> Any:
+            for old, new in names.items():
+                if old in given:
+                    warnings.warn(
+                        f"{old}= is now {new}=; the old name goes with version 0.3",
+                        DeprecationWarning,
+                        stacklevel=3,
+                    )
+                    given[new] = given.pop(old)
+            return function(*args, **given)
+
+        return call  # type: ignore[return-value]
+
+    return decorate
+
+
+def checked(function: Function) -> Function:
     """A method whose arguments are checked by their annotations, and whose errors speak Python.
 
     Example:
-        >>> @spoken
+        >>> @checked
         ... def double(rows: int) -> int:
         ...     return 2 * rows
         >>> double(rows="4")

@@ -171,8 +171,8 @@ class PrivateForest(PrivateTable):
         if problems:
             raise SchemaError(shorten(problems))
 
-    def _check_charges(self, purse: PrepaidBudget, persons: bool) -> None:
-        if purse.neighbours is not Neighbours.ADD_REMOVE:
+    def _check_charges(self, prepaid: PrepaidBudget, persons: bool) -> None:
+        if prepaid.neighbours is not Neighbours.ADD_REMOVE:
             raise UsageError(
                 "neighbours (replace) must be add-remove for linked tables: how many persons have "
                 "rows in a table is private"

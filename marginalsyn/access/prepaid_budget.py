@@ -1,4 +1,4 @@
-"""The purse of a visit: what was prepaid, and what every measurement has taken from it."""
+"""The prepaid budget of a visit: what was prepaid, and what every measurement has taken from it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class PrepaidBudget:
     stays within the pot (Feldman and Zrnic 2021; Smith and Thakurta 2022). A delta without an eps,
     which pays for what a set union may publish about one person, has a pot of its own, too.
 
-    Where a visit has several views, each has a purse that :meth:`part` takes out of the whole.
+    Where a visit has several views, each has a budget that :meth:`part` takes out of the whole.
     Their payments are listed together, in the order in which they were made.
     """
 
@@ -43,7 +43,7 @@ class PrepaidBudget:
         self.entries: list[dict[str, Any]] = []
         self.closed = False
         self.view = ""
-        self._whole_purse: PrepaidBudget | None = None
+        self._whole_budget: PrepaidBudget | None = None
         self._parts: list[PrepaidBudget] = []
         self._prepaid = dict.fromkeys(POTS, 0.0)
         self._whole: list[Charge] = []
@@ -68,7 +68,7 @@ class PrepaidBudget:
         return max(0.0, self._prepaid[pot] - math.fsum(self._taken(pot)))
 
     def part(self, charges: Sequence[Charge], view: str) -> PrepaidBudget:
-        """Take a purse with these charges out of this one; its payments name the view.
+        """Take a budget with these charges out of this one; its payments name the view.
 
         Raises:
             BudgetError: they are more than what is left.
@@ -85,12 +85,12 @@ class PrepaidBudget:
             raise BudgetError(
                 f"charges of view {view} must be pure, GDP or zCDP, and about the same relation"
             )
-        part.entries, part.view, part._whole_purse = self.entries, view, self
+        part.entries, part.view, part._whole_budget = self.entries, view, self
         self._parts.append(part)
         return part
 
     def _paid(self, pot: str) -> list[float]:
-        """What was paid from a pot, by the parts of this purse as well."""
+        """What was paid from a pot, by the parts of this budget as well."""
         return [*self._spent[pot], *(paid for part in self._parts for paid in part._paid(pot))]
 
     def _taken(self, pot: str) -> list[float]:
@@ -227,7 +227,7 @@ class PrepaidBudget:
 
     def check_open(self) -> None:
         """Raise BudgetError if the visit was closed."""
-        if self.closed or (self._whole_purse is not None and self._whole_purse.closed):
+        if self.closed or (self._whole_budget is not None and self._whole_budget.closed):
             raise BudgetError(
                 "visit must be open, but it is closed: charge the table again for another visit"
             )

@@ -177,7 +177,7 @@ class PrivateTable:
         noise: Noise,
         delta: float = DEFAULT_DELTA,
         run: str = "",
-        keeper: RunRecorder | None = None,
+        recorder: RunRecorder | None = None,
         persons: bool = False,
     ) -> Visit:
         """Write the charges into the ledger, then return a visit that may read the rows.
@@ -191,7 +191,7 @@ class PrivateTable:
             noise: draws the visit's protective noise.
             delta: what the run's own statement uses; recorded in the ledger.
             run: a public name for the ledger's entry.
-            keeper: keeps the visit's answers until the run has ended; one that resumes has them
+            recorder: keeps the visit's answers until the run has ended; one that resumes has them
                 already, and the charge that paid for them: then nothing is charged.
             persons: the visitor's promise that it holds for persons if the schema has a unit: that
                 it draws on counts alone, and only in ways that one person moves by at most one.
@@ -201,28 +201,28 @@ class PrivateTable:
             BudgetError: the ledger's relation, hold-out or cap does not allow it; nothing was read.
             DataError: the source is not a table; nothing was charged.
         """
-        purse = PrepaidBudget(charges)
-        self._check_charges(purse, persons)
+        prepaid = PrepaidBudget(charges)
+        self._check_charges(prepaid, persons)
         self.check_layout()
         unit = ROWS if self.schema.unit is None else self.schema.unit.noun
-        if keeper is None or not keeper.resume:
-            self.ledger.check(purse.charges, unit=unit, split=self.split)
+        if recorder is None or not recorder.resume:
+            self.ledger.check(prepaid.charges, unit=unit, split=self.split)
         self._check_format()
         about: dict[str, Any] = {"run": run, "delta": delta, "unit": unit, "split": self.split}
         about["drafted"] = self.schema.drafted_from_data
-        if keeper is None:
-            self.ledger.charge(purse.charges, seeded=not noise.private, **about)
-            return Visit(self._rows, purse, noise, self._views)
+        if recorder is None:
+            self.ledger.charge(prepaid.charges, seeded=not noise.private, **about)
+            return Visit(self._rows, prepaid, noise, self._views)
         about["trace"] = trace_of(self._sources)
-        journal = keeper.start(self.ledger, purse.charges, noise=noise, **about)
+        journal = recorder.start(self.ledger, prepaid.charges, noise=noise, **about)
         if journal is not None:
-            noise = ReplayedNoise(noise, journal, purse)
-        if keeper.resume:
+            noise = ReplayedNoise(noise, journal, prepaid)
+        if recorder.resume:
             # Its rows were read before, which the statement says even if no answer is missing.
             self._rows.connect()
-        return Visit(self._rows, purse, noise, self._views)
+        return Visit(self._rows, prepaid, noise, self._views)
 
-    def _check_charges(self, purse: PrepaidBudget, persons: bool) -> None:
+    def _check_charges(self, prepaid: PrepaidBudget, persons: bool) -> None:
         """Refuse what the schema does not allow, before anything is charged or read."""
         unit = self.schema.unit
         if unit is not None and unit.max_rows > 1 and not persons:
@@ -230,18 +230,18 @@ class PrivateTable:
                 f"unit ({unit.noun}) must be rows here: what was asked for bounds the influence of "
                 "single rows, not that of a person who has several. Nothing was charged or read"
             )
-        if self.schema.open and not any(c.mechanism == "set union" for c in purse.charges):
+        if self.schema.open and not any(c.mechanism == "set union" for c in prepaid.charges):
             raise UsageError(
                 f"schema (categories of {', '.join(self.schema.open)}: private) must have its "
                 "categories bought first: take the schema of a release, which has them, or use "
                 "`marginalsyn schema buy-categories`. Nothing was charged or read"
             )
         relation = self._holdout.neighbours
-        if self.holdout and purse.neighbours is not relation:
+        if self.holdout and prepaid.neighbours is not relation:
             raise UsageError(
-                f"neighbours ({relation}) must be those of the charges ({purse.neighbours}), for "
+                f"neighbours ({relation}) must be those of the charges ({prepaid.neighbours}), for "
                 "they decide what a split promises: open the table with "
-                f"neighbours='{purse.neighbours}'"
+                f"neighbours='{prepaid.neighbours}'"
             )
 
     @contextmanager
@@ -252,7 +252,7 @@ class PrivateTable:
         noise: Noise,
         delta: float = DEFAULT_DELTA,
         run: str = "",
-        keeper: RunRecorder | None = None,
+        recorder: RunRecorder | None = None,
         method: str = "",
         persons: bool = False,
     ) -> Iterator[Visit]:
@@ -264,12 +264,12 @@ class PrivateTable:
         ``method`` is the plugin that looks, as messages name it.
         """
         visit = self.charge(
-            charges, noise=noise, delta=delta, run=run, keeper=keeper, persons=persons
+            charges, noise=noise, delta=delta, run=run, recorder=recorder, persons=persons
         )
-        with explained(lambda: say_spent(visit.charges, delta, keeper), method), visit:
+        with explained(lambda: say_spent(visit.charges, delta, recorder), method), visit:
             yield visit
-            if keeper is not None:
-                keeper.seal()
+            if recorder is not None:
+                recorder.seal()
 
     def unprotected(self, reason: str) -> Unprotected:
         """Return a view without any protection, for the curator alone.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from marginalsyn.errors import UsageError
-from marginalsyn.libraries import heard, took_part
+from marginalsyn.libraries import took_part, used_libraries
 from marginalsyn.privacy.streams import PostStream
 from marginalsyn.records.runs import Answer, Journal
 
@@ -32,11 +32,13 @@ class ReplayedNoise:
     Args:
         inner: draws what is new.
         journal: keeps the answers.
-        purse: the run's payments; the last one is part of a question's fingerprint.
+        prepaid: the run's payments; the last one is part of a question's fingerprint.
     """
 
-    def __init__(self, inner: Noise, journal: Journal, purse: PrepaidBudget | None = None) -> None:
-        self.inner, self._journal, self._purse = inner, journal, purse
+    def __init__(
+        self, inner: Noise, journal: Journal, prepaid: PrepaidBudget | None = None
+    ) -> None:
+        self.inner, self._journal, self._prepaid = inner, journal, prepaid
         self.used = inner.used
         self.private, self.description = inner.private, inner.description
         self.post_seed = int(journal.facts["post"], 16)
@@ -74,14 +76,14 @@ class ReplayedNoise:
     def _replay(
         self, question: str, shape: Sequence[int], parameters: Any, draw: Callable[[], Any]
     ) -> np.ndarray:
-        paid = self._purse.entries[-1] if self._purse and self._purse.entries else {}
+        paid = self._prepaid.entries[-1] if self._prepaid and self._prepaid.entries else {}
         paid = {name: value for name, value in paid.items() if name != "laws"}
         asked = fingerprint(self._asked, question, shape, parameters, paid)
         number, self._asked = self._asked, self._asked + 1
         if number >= len(self._journal):
             value = np.asarray(draw())
             laws = self.used.since(self._noted)
-            self._journal.append(Answer(asked, value, laws, heard()))
+            self._journal.append(Answer(asked, value, laws, used_libraries()))
         else:
             kept = self._journal.answer(number)
             if kept.question != asked:

@@ -14,7 +14,7 @@ import numpy as np
 from marginalsyn.access.replayed_noise import bare_noise
 from marginalsyn.contract import Measurement
 from marginalsyn.errors import BudgetError, UsageError
-from marginalsyn.libraries import took_part, witnessed
+from marginalsyn.libraries import record_libraries, took_part
 from marginalsyn.privacy.charges import Charge, Neighbours
 from marginalsyn.privacy.laws import DiscreteGaussian
 from marginalsyn.privacy.recorded_laws import UNRECORDED, samplers, used_of
@@ -66,22 +66,22 @@ class Visit:
     def __init__(
         self,
         rows: PrivateRows,
-        purse: PrepaidBudget,
+        prepaid: PrepaidBudget,
         noise: Noise,
         views: Mapping[str, PrivateRows] = MappingProxyType({}),
     ) -> None:
         self.noise = noise
         self._source_rows, self._views = rows, views
-        self._purse = purse
+        self._prepaid = prepaid
         self._maps: dict[str, np.ndarray] = {}
         self._used = used_of(noise)
         self._before = self._used.counts()
         # What was drawn for payments that name it, as opposed to what a mechanism drew itself.
         self._named: dict[str, int] = {}
         self._libraries: dict[str, str] = {}
-        self._hearing = contextlib.ExitStack()
+        self._recording = contextlib.ExitStack()
         # Gets the first counts, and may stop the run.
-        self.judge: Judge | None = None
+        self.on_first_counts: Judge | None = None
         # Marginals that post-processing gives, which need not be measured.
         self.known: Sequence[Measurement] = ()
         # Tables that are public or paid for already, to shrink answers to.
@@ -97,12 +97,12 @@ class Visit:
 
     @property
     def neighbours(self) -> Neighbours:
-        return self._purse.neighbours
+        return self._prepaid.neighbours
 
     @property
     def charges(self) -> tuple[Charge, ...]:
         """What was charged for this visit."""
-        return self._purse.charges
+        return self._prepaid.charges
 
     @property
     def payments(self) -> list[dict[str, Any]]:
@@ -113,7 +113,7 @@ class Visit:
         """
         drawn = self._used.since(self._before)
         own = [law for law, n in drawn.items() if n > self._named.get(law, 0)] or [UNRECORDED]
-        return [{**entry, "laws": entry.get("laws") or own} for entry in self._purse.entries]
+        return [{**entry, "laws": entry.get("laws") or own} for entry in self._prepaid.entries]
 
     @property
     def samplers(self) -> list[Sampler]:
@@ -129,13 +129,13 @@ class Visit:
 
     @property
     def remaining(self) -> float:
-        """What is left for Gaussian draws: of GDP charges, in mu^2 / 2, or of zCDP charges, in rho."""
-        return max(self._purse.left("mu"), self._purse.left("rho"))
+        """What is left for Gaussian draws: of GDP charges in mu^2 / 2, of others in rho."""
+        return max(self._prepaid.left("mu"), self._prepaid.left("rho"))
 
     @property
     def remaining_eps(self) -> float:
         """What is left of the pure charges, in eps."""
-        return self._purse.left("eps") + self._purse.left("range")
+        return self._prepaid.left("eps") + self._prepaid.left("range")
 
     @property
     def rows(self) -> int:
@@ -160,7 +160,7 @@ class Visit:
         """
         found = copy.copy(self)
         found._source_rows, found._views = self._views[name], {}
-        found._purse = self._purse.part(charges, name)
+        found._prepaid = self._prepaid.part(charges, name)
         try:
             yield found
         finally:
@@ -259,7 +259,7 @@ class Visit:
         price = law.price(l2=self.neighbours.l2)
         shown: dict[str, Any] = {"columns": list(names), "sigma": float(sigma)}
         shown |= self._sensitivity({"l2": self.neighbours.l2})
-        self._purse.pay(law.mechanism, **price, purpose=purpose, **shown)
+        self._prepaid.pay(law.mechanism, **price, purpose=purpose, **shown)
         counts = self._rows.count([names], self._maps)[names]
         # Counts of persons are in parts of one; a power of two changes neither ratio nor cost.
         values = self._drawn(self.gaussian(sigma * whole), counts)
@@ -273,7 +273,7 @@ class Visit:
         Rounded Gaussian noise has a price in mu; a visit that was charged in zCDP alone draws
         discrete Gaussian noise, as runs of earlier versions did.
         """
-        return RoundedGaussian(sigma) if self._purse.exact else DiscreteGaussian(sigma)
+        return RoundedGaussian(sigma) if self._prepaid.exact else DiscreteGaussian(sigma)
 
     def draw(
         self, law: Law, values: np.ndarray, *, purpose: str = "", **sensitivity: float | None
@@ -290,7 +290,7 @@ class Visit:
         """
         price = law.price(**sensitivity)
         shown = law.details(values) | self._sensitivity(sensitivity)
-        self._purse.pay(law.mechanism, **price, purpose=purpose, **shown)
+        self._prepaid.pay(law.mechanism, **price, purpose=purpose, **shown)
         return self._drawn(law, values)
 
     def texts(
@@ -317,12 +317,12 @@ class Visit:
         """
         rows, whole = self._rows, self._rows.whole
         most = 1 if rows.unit is None else rows.unit.max_rows
-        if union_delta(sigma, threshold, most, whole, self._purse.exact) > delta:
+        if union_delta(sigma, threshold, most, whole, self._prepaid.exact) > delta:
             raise BudgetError(
                 f"threshold ({threshold}) must be large enough for delta {delta:g}: a text that "
                 "one person has could be published"
             )
-        self._purse.pay(
+        self._prepaid.pay(
             "set union",
             **self.gaussian(sigma).price(l2=self.neighbours.l2),
             **self._sensitivity({"l2": self.neighbours.l2}),
@@ -355,12 +355,12 @@ class Visit:
         Raises:
             StoppedError: a column would waste it, and nobody said to go on.
         """
-        if self.judge is not None:
-            self.judge(measured, self.schema)
+        if self.on_first_counts is not None:
+            self.on_first_counts(measured, self.schema)
 
     def spent(self) -> list[Charge]:
         """What was paid so far, as charges that take the place of those prepaid."""
-        return self._purse.spent()
+        return self._prepaid.spent()
 
     def recoded(self, schema: Schema) -> Visit:
         """The same visit under a schema whose categories were bought in it.
@@ -388,7 +388,7 @@ class Visit:
 
         If it draws in any other way than through ``noise``, it must call :meth:`drew`.
         """
-        self._purse.pay(mechanism, mu=mu, rho=rho, eps=eps, purpose=purpose, **details)
+        self._prepaid.pay(mechanism, mu=mu, rho=rho, eps=eps, purpose=purpose, **details)
 
     def drew(self, law: str) -> None:
         """Record an answer that a mechanism drew itself, under its name in ``noise.LAWS``."""
@@ -396,27 +396,27 @@ class Visit:
 
     def pay_all(self, purpose: str = "") -> None:
         """Spend at once the charges that are not GDP, zCDP or pure (subsampled Gaussians)."""
-        self._purse.pay_all(purpose)
+        self._prepaid.pay_all(purpose)
 
     def close(self) -> None:
         """End the visit: from now on it gives no rows and takes no payments."""
-        self._purse.closed = True
+        self._prepaid.closed = True
 
     def __enter__(self) -> Visit:
-        self._libraries = self._hearing.enter_context(witnessed())
+        self._libraries = self._recording.enter_context(record_libraries())
         return self
 
     def __exit__(self, *_: object) -> None:
         if engine := self._source_rows.engine:
             took_part("ibis-framework", "asks the engine for the private rows")
             took_part(_ENGINES.get(engine, engine), "reads the private rows")
-        self._hearing.close()
+        self._recording.close()
         self._source_rows.leave()
         self.close()
 
     def _sensitivity(self, found: Mapping[str, float | None]) -> dict[str, float | None]:
         """What a payment in mu also records, so that its price can be derived from it."""
-        return dict(found) if self._purse.exact else {}
+        return dict(found) if self._prepaid.exact else {}
 
     def _drawn(self, law: Law, values: np.ndarray) -> Any:
         with self._naming():
@@ -425,7 +425,7 @@ class Visit:
     @contextlib.contextmanager
     def _naming(self) -> Iterator[None]:
         """Record the laws that the noise draws from in this block in the last payment."""
-        entry, before = self._purse.entries[-1], self._used.counts()
+        entry, before = self._prepaid.entries[-1], self._used.counts()
         yield
         drawn = self._used.since(before)
         entry["laws"] = list(drawn) or [UNRECORDED]
@@ -434,7 +434,7 @@ class Visit:
 
     @property
     def _rows(self) -> PrivateRows:
-        self._purse.check_open()
+        self._prepaid.check_open()
         return self._source_rows
 
     @property

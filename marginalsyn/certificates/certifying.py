@@ -42,7 +42,7 @@ def buy(
     files: Callable[[Answer], Mapping[str, bytes]],
     facts: Mapping[str, Any],
     noise: Noise,
-    keeper: RunRecorder | None,
+    recorder: RunRecorder | None,
     notes: Mapping[str, Any] | None = None,
     persons: bool = False,
 ) -> Release:
@@ -57,7 +57,7 @@ def buy(
         files: the certificate's files, made of the noisy answers.
         facts: public facts of the run, the same when it goes on.
         noise: protects the rows.
-        keeper: keeps what was paid for until the certificate is written.
+        recorder: keeps what was paid for until the certificate is written.
         notes: for the statement.
         persons: whether the sums may count several rows of a person.
     """
@@ -65,15 +65,15 @@ def buy(
     # What would be refused afterwards is refused before anything is spent.
     compose([*statement.charges, charge], statement.target_delta, statement.neighbours)
     preflight(release.path, force=True)
-    if keeper is not None:
+    if recorder is not None:
         rows = statement.files[release.frame_file]
-        keeper.describe(**facts, eps=budget.eps, delta=budget.delta, rows=rows)
+        recorder.describe(**facts, eps=budget.eps, delta=budget.delta, rows=rows)
     with table.paid_visit(
         [charge],
         noise=noise,
         delta=budget.delta,
         run="certify",
-        keeper=keeper,
+        recorder=recorder,
         persons=persons,
     ) as visit:
         answer = measure(visit)
@@ -86,8 +86,8 @@ def buy(
         notes=notes,
         noise=noise,
     )
-    if keeper is not None:
-        keeper.finish()
+    if recorder is not None:
+        recorder.finish()
     return done
 
 

@@ -54,7 +54,7 @@ def certify_measured(
     free_intercept: bool = False,
     weights: str | None = None,
     progress: Progress | None = None,
-    keeper: RunRecorder | None = None,
+    recorder: RunRecorder | None = None,
 ) -> Release:
     """Charge, measure the excess of the model that the release gives, and certify it.
 
@@ -70,7 +70,7 @@ def certify_measured(
         free_intercept: do not penalise the constant; needs ``within``.
         weights: fit the model to the rows with this column of weights.
         progress: reports what happens.
-        keeper: keeps what was paid for until the certificate is written.
+        recorder: keeps what was paid for until the certificate is written.
 
     Returns:
         The amended release.
@@ -83,7 +83,7 @@ def certify_measured(
         'log loss'
     """
     check_origin(table, release, budget)
-    budget = keeper.as_charged(budget) if keeper else budget
+    budget = recorder.as_charged(budget) if recorder else budget
     earlier = read_measured(release)
     model = fitted(
         release, label=label, ridge=ridge, within=within, free=free_intercept, weights=weights
@@ -113,7 +113,7 @@ def certify_measured(
             "model": [ridge, within, free_intercept],
         },
         noise=noise,
-        keeper=keeper,
+        recorder=recorder,
     )
 
 

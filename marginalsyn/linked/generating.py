@@ -121,7 +121,10 @@ class LinkedGenerator(Calibrated):
         for view in self.views:
             progress.report("view", text=view.name)
             with visit.view(view.name, self.charges[view.name]) as one:
-                one.known, one.judge = outlook.known(view), _of_values(view, visit.judge)
+                one.known, one.on_first_counts = (
+                    outlook.known(view),
+                    _of_values(view, visit.on_first_counts),
+                )
                 made = self.mechanisms[view.name](one, progress=progress)
             assert made.model is not None
             rows[view.name] = made.notes["estimated_rows"]

@@ -105,13 +105,13 @@ class Buy(Writing, Paid, Spending, OfTable, OfPersons, Operation["Schema"]):
         purchase = self.purchase()
         table = self._table(purchase)
         with self.paying(session, table) as tools:
-            keeper, noise = tools["keeper"], tools["noise"]
+            recorder, noise = tools["recorder"], tools["noise"]
             tools["progress"].report("measure", text=shown_name(table.name))
             rows = table.open(purchase.neighbours)
-            bought = buy(rows, purchase, noise=noise, run=self.run_name, keeper=keeper)
+            bought = buy(rows, purchase, noise=noise, run=self.run_name, recorder=recorder)
             text = self.put(bought.to_json())
-            if keeper is not None:
-                keeper.finish()
+            if recorder is not None:
+                recorder.finish()
         notes = [*purchase.notes(bought), *describe_total(table.ledger)]
         return Result(bought, text=[text], notes=notes)
 

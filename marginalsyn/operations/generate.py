@@ -211,10 +211,10 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
             )
         found = FoundTable(source.key, ledger, partial(source.open, ledger), source)
         with self.paying(session, found, go_on=self.go_on) as tools:
-            keeper, progress = tools["keeper"], tools["progress"]
-            if source.kept.holdout and not keeper.resume:
-                keeper.salt = source.workspace.holdout_salt(source.key, seed=self.seed)
-            source = source.salted(keeper.salt)
+            recorder, progress = tools["recorder"], tools["progress"]
+            if source.kept.holdout and not recorder.resume:
+                recorder.salt = source.workspace.holdout_salt(source.key, seed=self.seed)
+            source = source.salted(recorder.salt)
             progress.report("open", text=source.title)
             synthesis, statement = generate(
                 source.open(ledger, budget.neighbours),
@@ -227,7 +227,7 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
             )
             progress.report("write", text=str(self.out))
             release = self._write(synthesis, source.schema, statement)
-            keeper.finish()
+            recorder.finish()
         self._remember(source, release, session, synthesis, ledger)
         result = self._made(release, synthesis, source, ledger)
         if self.data is not None and hides_password(self.data):

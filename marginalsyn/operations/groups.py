@@ -301,15 +301,17 @@ class Paid(Reported):
 
         if self.seed is not None:
             session.warn(SEEDED.format(self.seed))
-        keeper = None
+        recorder = None
         if table is not None and keeps:
-            keeper = session.keep(table, self.act, resume=self.resume, go_on=go_on, changes=changes)
+            recorder = session.keep(
+                table, self.act, resume=self.resume, go_on=go_on, changes=changes
+            )
         with (
-            accounted(table.ledger if table is not None else None, keeper),
-            keeper or nullcontext(),
+            accounted(table.ledger if table is not None else None, recorder),
+            recorder or nullcontext(),
             session.progress(self.progress) as progress,
         ):
-            yield {"noise": make_noise(self.seed), "progress": progress, "keeper": keeper}
+            yield {"noise": make_noise(self.seed), "progress": progress, "recorder": recorder}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -117,21 +117,21 @@ def describe_total(ledger: Ledger, statement: Statement | None = None) -> list[s
 
 
 def accounted(
-    ledger: Ledger | None, keeper: RunRecorder | None = None
+    ledger: Ledger | None, recorder: RunRecorder | None = None
 ) -> AbstractContextManager[None]:
     """Whatever stops the run inside, say whether the ledger was charged and how to go on."""
     if ledger is None:
         return nullcontext()
     before = len(ledger.made())
-    return explained(partial(_spent, ledger, before, keeper))
+    return explained(partial(_spent, ledger, before, recorder))
 
 
-def _spent(ledger: Ledger, before: int, keeper: RunRecorder | None = None) -> str:
+def _spent(ledger: Ledger, before: int, recorder: RunRecorder | None = None) -> str:
     """What this run was charged after the first ``before`` charges; other runs' do not count.
 
     Empty where that is nothing.
     """
-    advice = keeper.advice if keeper is not None else ""
+    advice = recorder.advice if recorder is not None else ""
     if len(ledger.made()) > before:
         said = (
             f"The ledger was charged for this run. That stands; spent: {ledger.read().describe()}."

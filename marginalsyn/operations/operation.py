@@ -29,7 +29,7 @@ from typing import (
 from marginalsyn.errors import UsageError
 from marginalsyn.progress import Silent
 from marginalsyn.registry import plugins
-from marginalsyn.signatures import python_words, spoken
+from marginalsyn.signatures import checked, python_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -280,7 +280,7 @@ def _described(
     call.__doc__ = _docstring(source, {p.name: _python_help(about[p.name]) for p in own})
     call.__annotations__ = {p.name: p.annotation for p in own}
     call.__signature__ = inspect.Signature([*first, *own])
-    return spoken(call)
+    return checked(call)
 
 
 def summary(kind: Any) -> str:

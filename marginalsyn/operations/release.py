@@ -14,7 +14,7 @@ from marginalsyn.operations.steer import Steer
 from marginalsyn.operations.weight import Weight
 from marginalsyn.registry import COMMANDS, find
 from marginalsyn.release import folder, linked
-from marginalsyn.signatures import spoken
+from marginalsyn.signatures import checked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -108,7 +108,7 @@ class Release(folder.Release):
     plan_certificate = part(Certify, Certify.plan_certificate, "eps", "delta", "label")
 
     @classmethod
-    @spoken
+    @checked
     def read(cls, path: str | Path) -> Self:
         """Open a release folder.
 

@@ -32,7 +32,7 @@ from marginalsyn.progress import Progress
 from marginalsyn.records.ledger import Ledger
 from marginalsyn.release.sampling import draw
 from marginalsyn.release.statement import Statement
-from marginalsyn.signatures import check_arguments, spoken
+from marginalsyn.signatures import check_arguments, checked
 from marginalsyn.table.arrow import ArrowStream, frame_of
 from marginalsyn.table.frames import FrameLayout
 from marginalsyn.table.made import complete
@@ -114,7 +114,7 @@ class Synthesizer(BaseEstimator):
         self.reference_overlaps = reference_overlaps
         self.progress = progress
 
-    @spoken
+    @checked
     def fit(
         self,
         X: pd.DataFrame | str | Path | ibis.Table | ArrowStream,
@@ -176,7 +176,7 @@ class Synthesizer(BaseEstimator):
             warn=warnings.warn,
         )
         name = str(X) if isinstance(X, str | Path) else ""
-        keeper = PYTHON.keep(
+        recorder = PYTHON.keep(
             FoundTable(name, ledger, lambda relation: table),
             "Synthesizer.fit",
             resume=resume,
@@ -188,7 +188,7 @@ class Synthesizer(BaseEstimator):
                 "schema": digest(schema),
             },
         )
-        with keeper or nullcontext():
+        with recorder or nullcontext():
             synthesis, statement = generate(
                 table,
                 config,
@@ -196,11 +196,11 @@ class Synthesizer(BaseEstimator):
                 noise=noise,
                 progress=self.progress,
                 accept_nonprivate_schema=self.accept_nonprivate_schema,
-                keeper=keeper,
+                recorder=recorder,
                 references=references,
             )
-            if keeper is not None:
-                keeper.finish()
+            if recorder is not None:
+                recorder.finish()
         if synthesis.schema is not None:
             schema = synthesis.schema
             table = PrivateTable.open(X, schema, ledger=ledger)
@@ -216,7 +216,7 @@ class Synthesizer(BaseEstimator):
         self._table = table
         return self
 
-    @spoken
+    @checked
     def sample(
         self,
         n: int | None = None,
@@ -250,7 +250,7 @@ class Synthesizer(BaseEstimator):
         made = complete(draw(model, self.schema_, n, rng, where), self.schema_)
         return self._layout.fill(made, self.schema_)
 
-    @spoken
+    @checked
     def release(
         self,
         path: str | Path,

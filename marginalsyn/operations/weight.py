@@ -240,18 +240,18 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
         for line in cautions.warnings(ahead=False):
             session.warn(line)
         with self.paying(session, table, keeps=not free) as tools:
-            keeper, ledger = tools["keeper"], table.ledger if table is not None else None
-            if self.resume and self.eps is None and keeper is not None and keeper.id:
+            recorder, ledger = tools["recorder"], table.ledger if table is not None else None
+            if self.resume and self.eps is None and recorder is not None and recorder.id:
                 # A share of what was the total then.
-                budget = Budget.of_json(keeper.read_facts()["allowance"])
+                budget = Budget.of_json(recorder.read_facts()["allowance"])
             relation = release.statement.neighbours if release is not None else budget.neighbours
             private = table.open(relation) if table is not None and reads else None
             adopted = weight_files.adopted(target, findings, folder, relation, self.force, ledger)
             with adopted as made:
                 if folder is not None and origin is not None:
                     origin.remember(made)
-                if folder is not None and keeper is not None:
-                    keeper.options.update(release=str(made.path), schema=None, out=None)
+                if folder is not None and recorder is not None:
+                    recorder.options.update(release=str(made.path), schema=None, out=None)
                 weighted = weigh(
                     made,
                     config,
@@ -395,8 +395,8 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
         files = weight_files.resampled(release, weighted, self.resample, self.rows, self.seed)
         noise = tools["noise"] if tools is not None and weighted.charges else None
         done = publish(release, weighted, noise=noise, files=files)
-        if tools is not None and tools["keeper"] is not None:
-            tools["keeper"].finish()
+        if tools is not None and tools["recorder"] is not None:
+            tools["recorder"].finish()
         if not session.shown:
             return Result(done)
         return weight_texts.written(done, weighted, sorted(files), ledger)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from marginalsyn.privacy.charges import Charge
 
 
-class Family(BaseModel):
+class PersonUnit(BaseModel):
     """A person as the unit where tables are linked: a row of the root and all rows linked to it.
 
     Args:
@@ -31,7 +31,7 @@ class Family(BaseModel):
         tables: at most so many rows of each other table are counted for a row of its parent.
 
     Example:
-        >>> Family(root="patients", column="id", tables={"visits": 20}).text
+        >>> PersonUnit(root="patients", column="id", tables={"visits": 20}).text
         "one person (column 'id' of patients) with at most 20 rows of visits counted"
     """
 
@@ -156,16 +156,16 @@ class LinkedSchema:
         return self.tables[0]
 
     @cached_property
-    def family(self) -> Family:
+    def family(self) -> PersonUnit:
         """The persons that a release protects."""
-        return Family(
+        return PersonUnit(
             root=self.root.name,
             column=str(self.root.key),
             tables={t.name: t.max_children for t in self.tables[1:]},
         )
 
     @property
-    def unit(self) -> Family:
+    def unit(self) -> PersonUnit:
         """What is protected: the persons."""
         return self.family
 

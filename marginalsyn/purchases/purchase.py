@@ -149,7 +149,7 @@ def buy(
     *,
     noise: Noise,
     run: str = "",
-    keeper: RunRecorder | None = None,
+    recorder: RunRecorder | None = None,
 ) -> Schema:
     """Buy by itself, in a run of its own.
 
@@ -158,7 +158,7 @@ def buy(
         purchase: what to buy.
         noise: ``make_noise()``.
         run: a public name for the ledger's entry.
-        keeper: keeps what was paid for until the caller calls ``finish()``, once the schema is
+        recorder: keeps what was paid for until the caller calls ``finish()``, once the schema is
             written.
 
     Returns:
@@ -176,18 +176,18 @@ def buy(
         True
     """
     delta = purchase.budget.delta
-    if keeper is not None:
-        purchase = replace(purchase, budget=keeper.as_charged(purchase.budget))
+    if recorder is not None:
+        purchase = replace(purchase, budget=recorder.as_charged(purchase.budget))
         options = {one.name: getattr(purchase, one.name) for one in fields(purchase)}
         options["schema"] = hashlib.sha256(purchase.schema.to_json().encode()).hexdigest()
         options["budget"] = purchase.budget.to_json()
-        keeper.describe(**options)
+        recorder.describe(**options)
     with table.paid_visit(
         charges_of([purchase], noise),
         noise=noise,
         delta=delta,
         run=run,
-        keeper=keeper,
+        recorder=recorder,
         # Purchases draw on counts alone, which one person moves as one row does.
         persons=True,
     ) as visit:

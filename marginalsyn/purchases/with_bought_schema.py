@@ -31,7 +31,7 @@ TRIES = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class Opened(Calibrated):
+class WithBoughtSchema(Calibrated):
     """Calibrated: what is bought, then the generator under the schema that this completes.
 
     What each may spend is fixed beforehand. The generator is calibrated twice: on the open schema,

@@ -1,4 +1,4 @@
-"""The keeper: what a run pays for is kept until the run has ended, and repeated when it goes on."""
+"""The recorder: what a run pays for is kept until the run has ended, and repeated when it goes on."""
 
 from __future__ import annotations
 
@@ -66,10 +66,10 @@ class RunRecorder:
         >>> from marginalsyn.release.folder import Release
         >>> table = PrivateTable.open(frame, schema)
         >>> noise, config = make_noise(), make_config("independent")
-        >>> with RunRecorder("unfinished", command="generate", source="people.csv") as keeper:
-        ...     made, statement = generate(table, config, Budget(eps=1), noise=noise, keeper=keeper)
+        >>> with RunRecorder("unfinished", command="generate", source="people.csv") as recorder:
+        ...     made, statement = generate(table, config, Budget(eps=1), noise=noise, recorder=recorder)
         ...     release = Release.write(made, schema, statement, "new-release")
-        ...     keeper.finish()
+        ...     recorder.finish()
     """
 
     def __init__(
@@ -354,12 +354,12 @@ class RunRecorder:
             )
 
 
-def say_spent(charges: Sequence[Charge], delta: float, keeper: RunRecorder | None = None) -> str:
+def say_spent(charges: Sequence[Charge], delta: float, recorder: RunRecorder | None = None) -> str:
     """The end of an error message after a charge: what was spent, and how to resume."""
     total = compose(charges, delta, charges[0].neighbours)
-    before = " when the run began" if keeper is not None and keeper.resume else ""
+    before = " when the run began" if recorder is not None and recorder.resume else ""
     said = f"The ledger was charged eps={total.eps:g}, delta={total.delta:g}{before}; that stands."
-    return f"{said} {keeper.advice}".rstrip() if keeper is not None else said
+    return f"{said} {recorder.advice}".rstrip() if recorder is not None else said
 
 
 def _warn(text: str) -> None:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from marginalsyn.contract import plain
 from marginalsyn.errors import MarginalsynError
-from marginalsyn.people.tree import Family
+from marginalsyn.people.tree import PersonUnit
 from marginalsyn.privacy.charges import Charge, Guarantee, Neighbours
 from marginalsyn.privacy.composition import Total, compose
 from marginalsyn.privacy.noise import Noise
@@ -90,7 +90,7 @@ class Statement(BaseModel):
     parameters: dict[str, Any] = Field(default_factory=dict)
     unit: str
     persons: Unit | None = None
-    family: Family | None = None
+    family: PersonUnit | None = None
     neighbours: Neighbours
     holdout: float = Field(default=0.0, ge=0, lt=1)
     split: str | None = None
@@ -221,7 +221,7 @@ def state(
     schema_drafted: bool,
     holdout: float = 0.0,
     split: str | None = None,
-    persons: Unit | Family | None = None,
+    persons: Unit | PersonUnit | None = None,
     samplers: Iterable[Sampler] = (),
     libraries: Mapping[str, str] | None = None,
     seeded: bool = False,
@@ -254,7 +254,7 @@ def state(
         parameters=plain(parameters),
         unit=unit_of(neighbours, holdout, persons),
         persons=persons if isinstance(persons, Unit) else None,
-        family=persons if isinstance(persons, Family) else None,
+        family=persons if isinstance(persons, PersonUnit) else None,
         neighbours=neighbours,
         holdout=holdout,
         split=split or None,
@@ -287,7 +287,9 @@ def state(
     )
 
 
-def unit_of(neighbours: Neighbours, holdout: float, persons: Unit | Family | None = None) -> str:
+def unit_of(
+    neighbours: Neighbours, holdout: float, persons: Unit | PersonUnit | None = None
+) -> str:
     """Say what is protected. Under replace, a row and its replacement must be on the same side of
     the split.
 

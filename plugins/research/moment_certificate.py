@@ -55,7 +55,7 @@ def certify_release(
     noise: Noise,
     label: str | None = None,
     progress: Progress | None = None,
-    keeper: RunRecorder | None = None,
+    recorder: RunRecorder | None = None,
 ) -> Release:
     """Charge, measure the sums, and write a certificate into the release.
 
@@ -66,7 +66,7 @@ def certify_release(
         noise: protects the rows.
         label: the column that models predict; the schema's when not given.
         progress: reports what happens.
-        keeper: keeps what was paid for until the certificate is written, and when resuming.
+        recorder: keeps what was paid for until the certificate is written, and when resuming.
 
     Returns:
         The amended release.
@@ -79,13 +79,13 @@ def certify_release(
         True
     """
     check_origin(table, release, budget)
-    budget = keeper.as_charged(budget) if keeper else budget
+    budget = recorder.as_charged(budget) if recorder else budget
     frame = Frame.of(release.schema, label)
     design = MomentPlan.of(frame, budget.gaussian, budget.neighbours)
     counted = [{"of": name, "sha256": digest} for name, digest, _ in _tables(release)]
-    if keeper is not None and keeper.resume and keeper.id:
+    if recorder is not None and recorder.resume and recorder.id:
         # Weights that came since the run was charged are bounded as all later ones are.
-        counted = keeper.read_facts().get("counted", counted)
+        counted = recorder.read_facts().get("counted", counted)
 
     def files(sums: Sums) -> dict[str, bytes]:
         arrays = {
@@ -110,7 +110,7 @@ def certify_release(
         facts={"label": frame.label, "counted": counted},
         notes={COUNTED: counted},
         noise=noise,
-        keeper=keeper,
+        recorder=recorder,
         # A person's rows each move the sums; the plan counts all that are counted of a person.
         persons=True,
     )

@@ -48,7 +48,7 @@ def charge(cost: Any, neighbours: Neighbours = Neighbours.ADD_REMOVE) -> Charge:
     return Charge(mechanism="m", cost=cost, neighbours=neighbours)
 
 
-# -- the purse ------------------------------------------------------------------------------------
+# -- the budget -----------------------------------------------------------------------------------
 
 
 def test_what_has_no_price_in_mu_is_never_paid_from_a_charge_in_mu() -> None:
@@ -73,26 +73,26 @@ def test_what_has_no_price_in_mu_is_never_paid_from_a_charge_in_mu() -> None:
 
 
 def test_a_charge_in_rho_draws_as_it_did_and_takes_payments_in_mu_too() -> None:
-    purse = PrepaidBudget([charge(ZCDP(rho=0.01))])
-    assert not purse.exact
-    purse.pay("m", mu=0.1)
-    assert purse.left("rho") == pytest.approx(0.005)
-    purse.pay("m", eps=0.1, bounded_range=True)
-    assert "mu" not in purse.entries[1]
-    assert purse.left("rho") == pytest.approx(0.005 - 0.1**2 / 8)
+    prepaid = PrepaidBudget([charge(ZCDP(rho=0.01))])
+    assert not prepaid.exact
+    prepaid.pay("m", mu=0.1)
+    assert prepaid.left("rho") == pytest.approx(0.005)
+    prepaid.pay("m", eps=0.1, bounded_range=True)
+    assert "mu" not in prepaid.entries[1]
+    assert prepaid.left("rho") == pytest.approx(0.005 - 0.1**2 / 8)
 
 
 def test_selections_cost_their_mu_and_a_promise_in_rho_is_kept_too() -> None:
     mu = math.sqrt(2) * selection_mu(0.3)
-    purse = PrepaidBudget([charge(GDP(mu=mu, rho=2 * 0.3**2 / 8))])
-    purse.pay("select", eps=0.3, bounded_range=True)
+    prepaid = PrepaidBudget([charge(GDP(mu=mu, rho=2 * 0.3**2 / 8))])
+    prepaid.pay("select", eps=0.3, bounded_range=True)
     # In mu there is room for this noise, in rho there is none.
     with pytest.raises(BudgetError, match="must be covered"):
-        purse.pay("gaussian", mu=selection_mu(0.3))
-    purse.pay("select", eps=0.3, bounded_range=True)
+        prepaid.pay("gaussian", mu=selection_mu(0.3))
+    prepaid.pay("select", eps=0.3, bounded_range=True)
     with pytest.raises(BudgetError, match="must be covered"):
-        purse.pay("select", eps=1e-3, bounded_range=True)
-    (spent,) = purse.spent()
+        prepaid.pay("select", eps=1e-3, bounded_range=True)
+    (spent,) = prepaid.spent()
     assert spent.mu == pytest.approx(mu)
     assert spent.rho == pytest.approx(2 * 0.3**2 / 8)
 
@@ -278,9 +278,9 @@ def test_an_interrupted_run_that_was_charged_in_rho_goes_on_as_it_was_charged(
 
     def run(budget: Budget, **how: Any) -> Any:
         table = PrivateTable.open(FRAME, SCHEMA, ledger=ledger)
-        with RunRecorder(tmp_path / "work", command="generate", **how) as keeper:
-            found = generate(table, config, budget, noise=make_noise(), keeper=keeper)
-            keeper.finish()
+        with RunRecorder(tmp_path / "work", command="generate", **how) as recorder:
+            found = generate(table, config, budget, noise=make_noise(), recorder=recorder)
+            recorder.finish()
         return found
 
     def stop(self: Journal, answer: Any) -> None:

@@ -171,11 +171,11 @@ def test_what_was_spent_as_a_whole_counts_where_a_run_stops() -> None:
 
     steps = SubsampledGaussian(noise_multiplier=1.0, rate=0.1, steps=5)
     trained = Charge(mechanism="steps", cost=steps)
-    purse = PrepaidBudget([Charge(mechanism="counts", cost=ZCDP(rho=0.1)), trained])
-    purse.pay("counts", rho=0.02)
-    assert [charge.cost for charge in purse.spent()] == [ZCDP(rho=0.02 * (1 + 1e-15))]
-    purse.pay_all()
-    assert trained in purse.spent()
+    prepaid = PrepaidBudget([Charge(mechanism="counts", cost=ZCDP(rho=0.1)), trained])
+    prepaid.pay("counts", rho=0.02)
+    assert [charge.cost for charge in prepaid.spent()] == [ZCDP(rho=0.02 * (1 + 1e-15))]
+    prepaid.pay_all()
+    assert trained in prepaid.spent()
 
 
 def test_a_settled_run_counts_again_when_it_goes_on(tmp_path: Path) -> None:

@@ -369,8 +369,8 @@ def test_rows_have_one_door(names: tuple[str, ...]) -> None:
 
 
 def test_private_attributes_of_the_door_stay_inside() -> None:
-    """Nobody reaches around a visit for its rows, its purse or its source."""
-    inner = {"_source_rows", "_purse", "_connection", "_codes", "_frame"}
+    """Nobody reaches around a visit for its rows, its budget or its source."""
+    inner = {"_source_rows", "_prepaid", "_connection", "_codes", "_frame"}
     owners = {
         "marginalsyn/access/visit.py",
         "marginalsyn/access/rows.py",

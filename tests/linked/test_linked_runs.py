@@ -66,16 +66,16 @@ def attempt(folder: Path, *, resume: bool, stop: str = "", **changes: Any) -> An
     forest = PrivateForest.open(
         asked["data"], asked["tree"], ledger=ledger, holdout=0.2, holdout_salt=asked["salt"]
     )
-    with RunRecorder(folder, command="generate", source="clinic", resume=resume) as keeper:
+    with RunRecorder(folder, command="generate", source="clinic", resume=resume) as recorder:
         made, statement = generate(
             forest,
             asked["config"],
             Budget(eps=asked["eps"]),
             noise=asked["noise"],
-            keeper=keeper,
+            recorder=recorder,
             progress=Stopping(stop),
         )
-        keeper.finish()
+        recorder.finish()
     return made, statement, ledger
 
 
@@ -151,9 +151,9 @@ def test_a_run_that_is_not_yet_written_is_drawn_again_as_it_was(
             if linked
             else PrivateTable.open(tables["visits"], schema, ledger=ledger)
         )
-        with RunRecorder(tmp_path, command="generate", resume=resume) as keeper:
+        with RunRecorder(tmp_path, command="generate", resume=resume) as recorder:
             config, noise = make_config("clique-tree"), make_noise()
-            made, _ = generate(source, config, Budget(eps=8), noise=noise, keeper=keeper)
+            made, _ = generate(source, config, Budget(eps=8), noise=noise, recorder=recorder)
             # Killed here, before the release is written and the run is ended.
         found.append(made.frames if linked else {"rows": made.frame})
     for name, frame in found[0].items():
@@ -192,9 +192,9 @@ def test_what_persons_are_asked_goes_on_with_the_same_tables_and_hold_out(tmp_pa
         forest = PrivateForest.open(
             data, TREE, ledger=Ledger(tmp_path / "ledger"), holdout=0.5, holdout_salt=salt
         )
-        with RunRecorder(tmp_path, command="weight", resume=resume) as keeper:
+        with RunRecorder(tmp_path, command="weight", resume=resume) as recorder:
             table_of = forest.persons_table()
-            table_of.charge(charge, noise=make_noise(), persons=True, keeper=keeper)
+            table_of.charge(charge, noise=make_noise(), persons=True, recorder=recorder)
 
     ask(False)
     with pytest.raises(DataError, match="must be as it was"):

@@ -142,7 +142,7 @@ def test_a_text_of_one_row_is_told_with_the_chance_that_was_paid_for(
     paid = charges(min(rho, 1e6), 0.99)
     noise, seen, noisy = SeededNoise(11), 0, []
     with table.charge(paid, noise=noise) as visit:
-        visit._purse._prepaid["delta"] = float(runs)
+        visit._prepaid._prepaid["delta"] = float(runs)
         found = visit._rows.texts("code")
         assert found == {"C34.1": 40, "mine": 1}
         monkeypatch.setattr(visit._source_rows, "texts", lambda *_: found)
@@ -249,17 +249,17 @@ def test_what_is_not_told_is_written_nowhere(tmp_path: Path) -> None:
 
     def run(resume: bool, progress: Any = None) -> Any:
         table = PrivateTable.open(frame, SCHEMA, ledger=ledger)
-        keeper = RunRecorder(tmp_path / "kept", command="generate", source="x", resume=resume)
-        with keeper:
+        recorder = RunRecorder(tmp_path / "kept", command="generate", source="x", resume=resume)
+        with recorder:
             made = generate(
                 table,
                 make_config("independent"),
                 budget,
                 noise=make_noise(),
                 progress=progress,
-                keeper=keeper,
+                recorder=recorder,
             )
-            keeper.finish()
+            recorder.finish()
         return made
 
     with pytest.raises(StopError):

@@ -55,7 +55,7 @@ def test_each_purchase_of_a_visit_is_charged_and_made_once() -> None:
     charges = charges_of(asked, noise)
     with table.charge(charges, noise=noise) as visit:
         found = buy_all(asked, SCHEMA, visit, noise)
-        paid = list(visit._purse.entries)
+        paid = list(visit._prepaid.entries)
     assert list(found.charges) == charges == list(table.ledger.read().charges)
     for purchase in asked:
         for charge in purchase.charges():

@@ -296,7 +296,7 @@ def test_a_journal_tells_no_more_than_the_release(tmp_path: Path) -> None:
     door = PrivateTable.open(frame, schema, ledger=Ledger(tmp_path / "l"))
     kept = RunRecorder(tmp_path, command="generate", source="DataFrame")
     synthesis, _ = generate(
-        door, make_config("independent"), Budget(eps=1), noise=make_noise(), keeper=kept
+        door, make_config("independent"), Budget(eps=1), noise=make_noise(), recorder=kept
     )
     kept.close()
     (facts, nothing), *answers = records(next((tmp_path / "journals").glob("*.journal")))
@@ -315,7 +315,7 @@ def test_a_journal_tells_no_more_than_the_release(tmp_path: Path) -> None:
     # The question's fingerprint is that of public things: another table's is the same.
     other = PrivateTable.open(frame.head(3), schema, ledger=Ledger(tmp_path / "l2"))
     with RunRecorder(tmp_path / "two", command="generate", source="DataFrame") as two:
-        generate(other, make_config("independent"), Budget(eps=1), noise=make_noise(), keeper=two)
+        generate(other, make_config("independent"), Budget(eps=1), noise=make_noise(), recorder=two)
     _, *others = records(next((tmp_path / "two" / "journals").glob("*.journal")))
     assert [head["question"] for head, _ in others] == [head["question"] for head, _ in answers]
 
@@ -346,9 +346,9 @@ noted(noise.SecureNoise, "draw", "drawn")
 noted(visit.Visit, "measure", "told")
 frame = pd.DataFrame({name: np.arange(300) % 4 for name in "abc"})
 schema = Schema.from_domain(dict.fromkeys("abc", 4))
-with RunRecorder(".", command="generate", source="DataFrame") as keeper:
+with RunRecorder(".", command="generate", source="DataFrame") as recorder:
     door = PrivateTable.open(frame, schema, ledger=Ledger("l"))
-    generate(door, make_config("independent"), Budget(eps=1), noise=make_noise(), keeper=keeper)
+    generate(door, make_config("independent"), Budget(eps=1), noise=make_noise(), recorder=recorder)
 """
 
 
@@ -673,7 +673,7 @@ def test_a_folder_of_somebody_else_is_no_hindrance(
     door = PrivateTable.open(frame, schema, ledger=Ledger(tmp_path / "l"))
     said: list[str] = []
     kept = RunRecorder(tmp_path, command="generate", warn=said.append)
-    generate(door, make_config("independent"), Budget(eps=1), noise=make_noise(), keeper=kept)
+    generate(door, make_config("independent"), Budget(eps=1), noise=make_noise(), recorder=kept)
     assert "lost if it is interrupted" in said[0]
     assert len(door.ledger.read().entries) == 1
 

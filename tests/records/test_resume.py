@@ -27,7 +27,7 @@ import json, os, signal, sys
 import numpy as np
 from marginalsyn import datasets
 from marginalsyn.records import runs as journal
-from marginalsyn.records import resume as keeper
+from marginalsyn.records import resume as recorder
 from marginalsyn.records import ledger
 from marginalsyn.access import replayed_noise
 from marginalsyn.privacy import noise
@@ -63,7 +63,7 @@ def armed(moment):
         "charge": (ledger.Ledger, "charge"),
         "charged": (ledger.Ledger, "charge"),
         "write": (release, "write_folder"),
-        "written": (keeper.RunRecorder, "finish"),
+        "written": (recorder.RunRecorder, "finish"),
     }[name]
     original = getattr(owner, method)
     before = name in ("charge", "write", "written")
@@ -79,9 +79,9 @@ def armed(moment):
     setattr(owner, method, call)
 
 make, started = noise.make_noise, replayed_noise.ReplayedNoise.__init__
-def begin(self, inner, kept, purse=None):
+def begin(self, inner, kept, prepaid=None):
     inner.place = len(kept)
-    started(self, inner, kept, purse)
+    started(self, inner, kept, prepaid)
 
 for folder, moment, args in json.loads(sys.argv[1]):
     child = os.fork()

@@ -26,7 +26,7 @@ from marginalsyn import (
 from marginalsyn.certificates.verification import verify
 from marginalsyn.contract import build_config, make_config
 from marginalsyn.host import generate, weigh
-from marginalsyn.libraries import took_part, witnessed
+from marginalsyn.libraries import record_libraries, took_part
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.plugins.points import driver as points
 from marginalsyn.privacy.charges import GUARANTEES, ZCDP, Pure, weakest
@@ -329,10 +329,10 @@ def test_a_stronger_guarantee_than_the_weakest_law_is_found(tmp_path: Path) -> N
 
 def test_libraries_are_heard_where_they_are_named() -> None:
     took_part("mbi", "nobody listens")
-    with witnessed() as outer:
+    with record_libraries() as outer:
         took_part("jax", "first")
         took_part("jax", "second")
-        with witnessed() as inner:
+        with record_libraries() as inner:
             took_part("mbi", "inside")
     assert (outer, inner) == ({"jax": "first"}, {"mbi": "inside"})
 
@@ -340,7 +340,7 @@ def test_libraries_are_heard_where_they_are_named() -> None:
 def test_another_runs_libraries_do_not_stand_in_a_statement(tmp_path: Path) -> None:
     import duckdb
 
-    with witnessed():
+    with record_libraries():
         took_part("mbi", "fits another run's model")
     versions = a_release(tmp_path).statement.versions
     assert versions["duckdb"] == duckdb.__version__

@@ -1,4 +1,4 @@
-"""A headless Chromium, spoken to over a pipe by its devtools protocol: no network, no package."""
+"""A headless Chromium, checked to over a pipe by its devtools protocol: no network, no package."""
 
 from __future__ import annotations
 

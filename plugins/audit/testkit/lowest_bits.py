@@ -7,7 +7,7 @@ them can give shows the row, however rarely it comes. Here that is made sure of 
   be an answer whatever the rows are: questions are whole numbers far from the ends of int64, and
   candidates that cannot be drawn are the same for both tables.
 * All that is published is a function of these answers and of public things. A first run keeps its
-  answers, which :class:`Retold` draws honestly; a second one on the neighbouring table is given the
+  answers, which :class:`ReplayedTape` draws honestly; a second one on the neighbouring table is given the
   same answers, and every file must come out the same to the byte.
 
 Noise in floating point, a float sum of rows, or one that only shows in the last place of a number
@@ -31,8 +31,8 @@ import numpy as np
 from marginalsyn.contract import Duties
 from marginalsyn.plugins.audit.testkit.generators import Options
 from marginalsyn.plugins.audit.testkit.tape import (
-    Heard,
     Question,
+    RunOutput,
     Tape,
     check_same,
     generated_on_tape,
@@ -46,7 +46,7 @@ FAR = 2**61
 
 
 @dataclass
-class Retold(Tape):
+class ReplayedTape(Tape):
     """A tape that answers as noise does and keeps its answers, or gives those of another run.
 
     Attributes:
@@ -91,7 +91,7 @@ def check_weight_bits(kind: Any, options: Options = None, *, pair: str = PAIR) -
 
 
 def check_bits(
-    run: Callable[..., Heard],
+    run: Callable[..., RunOutput],
     kind: Any = None,
     options: Options = None,
     *,
@@ -105,9 +105,9 @@ def check_bits(
     """
     left, right, neighbours = neighbours_of_every_kind()[pair]
     knobs = {**Duties(kind).audit_options, **(options or {})}
-    first = run(kind, knobs, left, neighbours, tape=Retold())
+    first = run(kind, knobs, left, neighbours, tape=ReplayedTape())
     answers = _answers(first)
-    second = run(kind, knobs, right, neighbours, tape=Retold(script=answers))
+    second = run(kind, knobs, right, neighbours, tape=ReplayedTape(script=answers))
     check_same(first, second, drawn)
     assert len(_answers(second)) == len(answers), "the questions must not depend on rows"
     for one, other in zip(first.tape.questions, second.tape.questions, strict=True):
@@ -120,6 +120,6 @@ def check_bits(
         assert finite.all(), "which candidates can be drawn must not depend on rows"
 
 
-def _answers(heard: Heard) -> list[Any]:
-    assert isinstance(heard.tape, Retold)
+def _answers(heard: RunOutput) -> list[Any]:
+    assert isinstance(heard.tape, ReplayedTape)
     return heard.tape.answers

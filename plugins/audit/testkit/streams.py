@@ -23,7 +23,7 @@ from marginalsyn.privacy.recorded_laws import DRAWN
 from marginalsyn.privacy.streams import PostStream
 
 if TYPE_CHECKING:
-    from marginalsyn.plugins.audit.testkit.tape import Heard
+    from marginalsyn.plugins.audit.testkit.tape import RunOutput
 
 # Payments whose noise the visit itself draws; any other is for what a mechanism draws on its own.
 _DOORS = {law.mechanism for law in DRAWN if law is not PoissonSample}
@@ -69,7 +69,7 @@ def check_weight_streams(kind: Any, options: Mapping[str, Any] | None = None, **
     check_drawn(*(weighted_on_tape(kind, options, t, neighbours, **how) for t in (left, right)))
 
 
-def check_drawn(first: Heard, second: Heard) -> None:
+def check_drawn(first: RunOutput, second: RunOutput) -> None:
     """Two neighbouring tables' runs on a tape have drawn the same numbers for post-processing."""
     for heard in (first, second):
         assert heard.said["error"] is None, heard.said["error"]

@@ -158,7 +158,7 @@ class Tape:
 
 
 @dataclass(frozen=True)
-class Heard:
+class RunOutput:
     """Everything that a run lets out, and the tape that it ran on."""
 
     said: Mapping[str, Any]
@@ -239,7 +239,7 @@ def check_weights_on_tape(kind: Any, options: Options = None, *, pair: str | Non
         check_realised_cost(first, second)
 
 
-def check_realised_cost(first: Heard, second: Heard) -> None:
+def check_realised_cost(first: RunOutput, second: RunOutput) -> None:
     """What two tables' answers cost must be paid for: see :class:`Costs`."""
     asked = list(zip(first.tape.questions, second.tape.questions, strict=True))
     for one, other in asked:
@@ -346,7 +346,7 @@ def _finite(one: Question, other: Question) -> np.ndarray:
     return np.isfinite(one.values) & np.isfinite(other.values)
 
 
-def check_same(first: Heard, second: Heard, drawn: Sequence[str] = ()) -> None:
+def check_same(first: RunOutput, second: RunOutput, drawn: Sequence[str] = ()) -> None:
     """Equal but for the files that are ``drawn`` and their hashes."""
     check_drawn(first, second)
     for part, said in first.said.items():
@@ -362,7 +362,7 @@ def check_same(first: Heard, second: Heard, drawn: Sequence[str] = ()) -> None:
             assert data == other, f"{name} must be the same where all answers are"
 
 
-def _check_order(first: Heard, reversed_: Heard) -> None:
+def _check_order(first: RunOutput, reversed_: RunOutput) -> None:
     """Sums must not depend on the order of rows, as sums of floats do.
 
     Scores may by what the sampler's proof allows: half its grid, 2^-21 of the sensitivity.
@@ -383,7 +383,7 @@ def generated_on_tape(
     frame: pd.DataFrame,
     neighbours: Neighbours,
     tape: Tape | None = None,
-) -> Heard:
+) -> RunOutput:
     """A generator's run on a tape."""
 
     def run(tape: Tape, ledger: Ledger, listener: Any, folder: Path) -> Payments:
@@ -395,7 +395,7 @@ def generated_on_tape(
         Release.write(synthesis, schema, statement, folder)
         return statement.payments
 
-    return hear(run, tape)
+    return run_on_tape(run, tape)
 
 
 def weighted_on_tape(
@@ -405,7 +405,7 @@ def weighted_on_tape(
     neighbours: Neighbours,
     generator: Any = IndependentConfig,
     tape: Tape | None = None,
-) -> Heard:
+) -> RunOutput:
     """A weight estimator's run on a tape, for a release of this generator."""
 
     def run(tape: Tape, ledger: Ledger, listener: Any, folder: Path) -> Payments:
@@ -422,10 +422,12 @@ def weighted_on_tape(
         publish(release, weighted, noise=tape)
         return weighted.payments
 
-    return hear(run, tape)
+    return run_on_tape(run, tape)
 
 
-def hear(run: Callable[[Tape, Ledger, Any, Path], Payments], tape: Tape | None = None) -> Heard:
+def run_on_tape(
+    run: Callable[[Tape, Ledger, Any, Path], Payments], tape: Tape | None = None
+) -> RunOutput:
     """Run in a folder of its own and collect whatever comes out."""
     ledger, listener = Ledger(None), _Listener()
     tape = Tape() if tape is None else tape
@@ -455,7 +457,7 @@ def hear(run: Callable[[Tape, Ledger, Any, Path], Payments], tape: Tape | None =
         "stdout": out.getvalue(),
         "stderr": err.getvalue(),
     }
-    return Heard(said, files, ledger.read().charges, tape, payments)
+    return RunOutput(said, files, ledger.read().charges, tape, payments)
 
 
 def _rows(count: int, seed: int = 7) -> pd.DataFrame:

@@ -25,12 +25,12 @@ from marginalsyn.contract import LogWeights
 from marginalsyn.generators.independent import Independent, IndependentConfig
 from marginalsyn.host import generate
 from marginalsyn.plugins.audit.testkit.lowest_bits import (
-    Retold,
+    ReplayedTape,
     check_bits,
     check_generator_bits,
     check_weight_bits,
 )
-from marginalsyn.plugins.audit.testkit.tape import Heard, hear, tape_schema
+from marginalsyn.plugins.audit.testkit.tape import RunOutput, run_on_tape, tape_schema
 from marginalsyn.plugins.points.support_points import SupportPoints, SupportPointsConfig
 from marginalsyn.plugins.research.moment_certificate import certify_release
 from marginalsyn.plugins.weights.beta_noised import BetaNoisedConfig
@@ -107,8 +107,8 @@ def public_release(neighbours: Neighbours, folder: Path) -> Release:
 
 
 def certified(
-    kind: Any, knobs: Any, frame: pd.DataFrame, neighbours: Neighbours, tape: Retold
-) -> Heard:
+    kind: Any, knobs: Any, frame: pd.DataFrame, neighbours: Neighbours, tape: ReplayedTape
+) -> RunOutput:
     def run(noise: Any, ledger: Ledger, listener: Any, folder: Path) -> Any:
         release = public_release(neighbours, folder)
         table = PrivateTable.open(frame, tape_schema(), ledger=ledger, neighbours=neighbours)
@@ -119,12 +119,12 @@ def certified(
         assert (folder / "measured.json").exists()
         return ()
 
-    return hear(run, tape)
+    return run_on_tape(run, tape)
 
 
 def bought(
-    kind: Any, knobs: Any, frame: pd.DataFrame, neighbours: Neighbours, tape: Retold
-) -> Heard:
+    kind: Any, knobs: Any, frame: pd.DataFrame, neighbours: Neighbours, tape: ReplayedTape
+) -> RunOutput:
     def run(noise: Any, ledger: Ledger, listener: Any, folder: Path) -> Any:
         schema = tape_schema()
         given = {"schema": schema, "budget": Budget(eps=1, neighbours=neighbours)}
@@ -139,7 +139,7 @@ def bought(
             found.write(folder / f"{one.what}.json")
         return ()
 
-    return hear(run, tape)
+    return run_on_tape(run, tape)
 
 
 @pytest.mark.parametrize("run", [certified, bought])
@@ -192,7 +192,7 @@ def test_questions_must_be_whole_numbers(law: Law) -> None:
         with pytest.raises(ValueError, match="integers"):
             noise.draw(law, np.array([0.5]))
     with pytest.raises(AssertionError, match="whole numbers"):
-        Retold().draw(law, np.array([0.5]))
+        ReplayedTape().draw(law, np.array([0.5]))
 
 
 # -- the check can fail ---------------------------------------------------------------------------
