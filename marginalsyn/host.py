@@ -133,6 +133,7 @@ def _check_duties(config: Any, schema: Schema, group: str) -> None:
         )
 
 
+@renamed(keeper="recorder")
 def generate(
     table: PrivateTable,
     config: GeneratorConfig,
@@ -275,6 +276,7 @@ def stated_references(references: Sequence[Reference]) -> dict[str, Any]:
     return {"references": [known.facts for known in references]} if references else {}
 
 
+@renamed(keeper="recorder")
 def weigh(
     release: Release,
     config: WeightConfig,

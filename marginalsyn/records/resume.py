@@ -1,4 +1,4 @@
-"""The recorder: what a run pays for is kept until the run has ended, and repeated when it goes on."""
+"""What a run pays for, kept until the run has ended and repeated when it goes on."""
 
 from __future__ import annotations
 
@@ -67,7 +67,8 @@ class RunRecorder:
         >>> table = PrivateTable.open(frame, schema)
         >>> noise, config = make_noise(), make_config("independent")
         >>> with RunRecorder("unfinished", command="generate", source="people.csv") as recorder:
-        ...     made, statement = generate(table, config, Budget(eps=1), noise=noise, recorder=recorder)
+        ...     budget = Budget(eps=1)
+        ...     made, statement = generate(table, config, budget, noise=noise, recorder=recorder)
         ...     release = Release.write(made, schema, statement, "new-release")
         ...     recorder.finish()
     """

@@ -7,8 +7,8 @@ them can give shows the row, however rarely it comes. Here that is made sure of 
   be an answer whatever the rows are: questions are whole numbers far from the ends of int64, and
   candidates that cannot be drawn are the same for both tables.
 * All that is published is a function of these answers and of public things. A first run keeps its
-  answers, which :class:`ReplayedTape` draws honestly; a second one on the neighbouring table is given the
-  same answers, and every file must come out the same to the byte.
+  answers, which :class:`ReplayedTape` draws honestly; a second one on the neighbouring table is
+  given the same answers, and every file must come out the same to the byte.
 
 Noise in floating point, a float sum of rows, or one that only shows in the last place of a number
 fails the second step. With pytest, next to the checks of
