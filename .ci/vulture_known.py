@@ -13,6 +13,7 @@ __getattr__
 __dir__
 
 # Found through entry points, as a third party's are: see pyproject.toml.
+Audit
 AutoConfig
 BetaNoisedConfig
 DPCGANConfig
@@ -31,6 +32,9 @@ MembershipReport
 PrivacyReport
 TstrReport
 WeightsReport
+
+# The registry reads it of a plugin that need not have the base class.
+_.reads_bare
 
 # What a synthesizer has learned, for its caller: scikit-learn's names.
 _.synthetic_

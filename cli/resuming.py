@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from marginalsyn.records.runs import RunRecord
 
 CARD = "marginalsyn.cli.card"
-# Options as cards of earlier versions have them.
-RENAMED = {"ledger_path": "ledger", "schema_path": "schema", "table_format": "format"}
 # Options that are given again each time.
 _NOT_KEPT = {"resume", "go_on", "dry_run", "quiet", "as_json", "listing"}
 
@@ -43,9 +41,8 @@ def recall(ctx: click.Context, args: Sequence[str]) -> dict[str, Any]:
         )
     card = runs[-1].card
     ctx.meta[CARD] = card
-    found = {RENAMED.get(name, name): value for name, value in card.options.items()}
-    ctx.default_map = {**(ctx.default_map or {}), **found}
-    return found
+    ctx.default_map = {**(ctx.default_map or {}), **card.options}
+    return dict(card.options)
 
 
 def keep(source: str, notes: Notes, *, go_on: bool = False) -> RunRecorder:

@@ -48,6 +48,7 @@ from marginalsyn.registry import GENERATORS, WEIGHTS, find, plugins
 from marginalsyn.release.folder import Release, preflight
 from marginalsyn.release.sampling import draw
 from marginalsyn.release.statement import Statement, state, today
+from marginalsyn.signatures import renamed
 from marginalsyn.sources.holdout import check_split
 from marginalsyn.table.frames import frame_problems
 from marginalsyn.table.schema import Schema

@@ -35,6 +35,11 @@ if TYPE_CHECKING:
 # A field of a shared group that an operation does not have.
 _absent = partial(option, None, "", shell=False, python=False)
 _columns = partial(option, (), flags=("--column",), multiple=True, metavar="NAME")
+_numeric_columns = partial(
+    _columns,
+    help="A numeric column. May be repeated. [default=all numeric columns]",
+    python="Numeric columns. [default=all numeric columns]",
+)
 _cells = partial(
     option,
     4096,
@@ -174,10 +179,7 @@ class BuyBounds(Buy):
     """
     run_name = "schema buy-bounds"
 
-    columns: Sequence[str] = _columns(
-        help="A numeric column. May be repeated. [default=all numeric columns]",
-        python="Numeric columns. [default=all numeric columns]",
-    )
+    columns: Sequence[str] = _numeric_columns()
     tail: float = option(0.005, "The share of rows that each bound may cut off.", metavar="SHARE")
     cells: int = _cells()
 
@@ -205,10 +207,7 @@ class BuyBins(Buy):
     """
     run_name = "schema buy-bins"
 
-    columns: Sequence[str] = _columns(
-        help="A numeric column. May be repeated. [default=all numeric columns]",
-        python="Numeric columns. [default=all numeric columns]",
-    )
+    columns: Sequence[str] = _numeric_columns()
     bins: int = option(10, "The number of bins.", range=(2, None), metavar="K")
     cells: int = _cells()
 

@@ -276,7 +276,7 @@ def _described(
 ) -> Any:
     """A function with the name, the docstring and the signature that callers see."""
     about = {known.name: known.metadata for known in fields(operation)}
-    call.__name__ = call.__qualname__ = name
+    call.__name__ = name
     call.__doc__ = _docstring(source, {p.name: _python_help(about[p.name]) for p in own})
     call.__annotations__ = {p.name: p.annotation for p in own}
     call.__signature__ = inspect.Signature([*first, *own])
