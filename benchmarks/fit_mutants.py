@@ -124,7 +124,7 @@ FITS = (
         CHAINS,
         "found -= self._pull * (",
         "found -= 0.0 * (",
-        (CHAIN_LAW, "-k", "optimum"),
+        (CHAIN_LAW, "-k", "shrunk"),
     ),
     Mutant(
         "chain-reads-one-column-twice",

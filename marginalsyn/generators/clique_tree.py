@@ -25,6 +25,7 @@ from marginalsyn.privacy.zcdp import gaussian_sigma
 
 if TYPE_CHECKING:
     from marginalsyn.access.visit import Visit
+    from marginalsyn.contract import Measurement
     from marginalsyn.progress import Progress
     from marginalsyn.table.schema import Schema
 
@@ -153,7 +154,7 @@ class CliqueTree(WorkloadGenerator):
 
         # Measure
         observed, released = [*one_way.observed, *known], list(one_way.measurements)
-        beyond = []
+        beyond: list[Measurement] = []
         merged.prepare(list(shares))
         for i, (columns, rho) in enumerate(shares.items()):
             progress.report(
@@ -181,8 +182,8 @@ class CliqueTree(WorkloadGenerator):
 
         # Generate
         progress.report("generate", fraction=0.95, text="rows")
-        measured = [list(q) for q in shares]
-        return self.draw(visit, model, one_way, released, measured=measured, **notes)
+        notes["measured"] = [list(q) for q in shares]
+        return self.draw(visit, model, one_way, released, **notes)
 
     def _selected(
         self, visit: Visit, merged: Visit, model: pgm.Fitted, one_way: OneWay, *, progress: Progress

@@ -304,7 +304,7 @@ def fit_chain(
             table[...] = start[scope]
     for mask, table in zip(fixed.values(), chain.tables[len(scopes) :], strict=True):
         table[mask] = IMPOSSIBLE
-    scale = total / len(rows)
+    done, scale = 0, total / len(rows)
     optimum = _Optimum(chain, targets, total, scale)
 
     def walk(count: int, rate: float) -> tuple[np.ndarray, np.ndarray]:
@@ -320,7 +320,6 @@ def fit_chain(
         done += count
         return marginals, potentials
 
-    done = 0
     first = optimum.distance(chain.counts(rows) * scale)
     gap = math.inf
     while done + _BLOCK + _LAST <= max(sweeps, _BLOCK + _LAST):

@@ -118,6 +118,12 @@ def test_its_optimum_is_the_exact_fits() -> None:
     assert chain.convergence["distance"] < chain.convergence["start"]
 
 
+def test_noise_is_shrunk_as_the_exact_fit_shrinks_it() -> None:
+    exact, chain = extended(sigma=250.0)
+    gaps = [distance(chain.marginal(q), exact.marginal(q)) for q in NAMED]
+    assert max(gaps) < 0.012
+
+
 def test_no_row_is_impossible() -> None:
     _, chain = extended(sweeps=60)
     rng = np.random.default_rng(0)
