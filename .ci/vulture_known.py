@@ -26,6 +26,7 @@ BayesReport
 AnswersReport
 BoundsReport
 DistancesReport
+LinksReport
 MarginalsReport
 MembershipReport
 PrivacyReport
