@@ -27,6 +27,7 @@ BayesReport
 AnswersReport
 BoundsReport
 DistancesReport
+LinksReport
 MarginalsReport
 MembershipReport
 PrivacyReport

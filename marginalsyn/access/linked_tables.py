@@ -133,11 +133,16 @@ class PrivateForest(PrivateTable):
         """Whether rows are counted in this process."""
         return self._source.embedded
 
-    def persons_table(self) -> PersonsTable:
-        """The persons as one table, a row each, behind the same door and ledger: for weights."""
+    def persons_table(
+        self, schema: Schema | None = None, names: Mapping[str, str] | None = None
+    ) -> PersonsTable:
+        """The persons as one table, a row each, behind the same door and ledger.
+
+        It has all columns of persons, or those of a schema that calls them by other ``names``.
+        """
         from marginalsyn.access.person_rows import PersonsTable
 
-        return PersonsTable(self)
+        return PersonsTable(self, schema, names)
 
     @cached_property
     def views(self) -> list[View]:

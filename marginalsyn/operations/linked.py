@@ -126,9 +126,7 @@ class PersonsInput(PrivateInput):
 
     def open(self, ledger: Ledger | None, neighbours: Neighbours) -> PrivateTable:
         """Open the tables as one of persons, through the door that charges the ledger."""
-        from marginalsyn.access.person_rows import PersonsTable
-
-        table = PersonsTable(self.tables.open(ledger), self.schema, self.names)
+        table = self.tables.open(ledger).persons_table(self.schema, self.names)
         table.check_layout()
         return table
 

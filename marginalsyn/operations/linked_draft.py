@@ -177,10 +177,10 @@ def table_of(data: str) -> str:
     if "://" in data or not Path(data).is_dir():
         return data
     if not files:
-        held = ", ".join(sorted(path.name for path in Path(data).iterdir())[:5]) or "nothing"
+        others = ", ".join(sorted(path.name for path in Path(data).iterdir())[:5]) or "nothing"
         raise DataError(
             f"data ({data}) must be a folder with a table in it, a file that ends in "
-            f"{', '.join(SUFFIXES)}: it holds {held}"
+            f"{', '.join(SUFFIXES)}: it holds {others}"
         )
     endings = {_suffix(path) for path in files}
     if len(files) > 1 and len(endings) == 1:

@@ -31,7 +31,7 @@ class LinkedRelease(linked.LinkedRelease):
     Example:
         >>> from marginalsyn import LinkedRelease
         >>> release = LinkedRelease.read("clinic-release")
-        >>> release.estimate(mean="sex")[["low", "high"]].shape
+        >>> release.estimate(mean="age")[["low", "high"]].shape
         (1, 2)
     """
 

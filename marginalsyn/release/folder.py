@@ -145,7 +145,8 @@ class Release(ReleaseFolder):
             raise ReleaseError(
                 f"release ({path}) must hold one table for this: it holds {statement.family.root} "
                 f"and {', '.join(statement.family.tables)}. Linked tables can be shown, verified, "
-                "sampled, weighted, evaluated and reported on; in Python read them with "
+                "sampled, weighted, certified, estimated from, evaluated and reported on; in "
+                "Python read them with "
                 "marginalsyn.LinkedRelease"
             )
         schema = Schema.from_json(Files(folder, statement.files).text(SCHEMA))

@@ -32,7 +32,7 @@ class TableRelease(PersonsRelease):
     Example:
         >>> persons = TableRelease.of(LinkedRelease.read("clinic-release"))
         >>> list(persons.frame())
-        ['sex', 'number of visits']
+        ['age', 'ill', 'number of visits']
     """
 
     def __init__(
@@ -113,7 +113,7 @@ def table_schema(tree: LinkedSchema, table: str) -> Schema:
 
     Example:
         >>> table_schema(LinkedSchema.read("clinic.schema.json"), "patients").names
-        ['sex', 'number of visits']
+        ['age', 'ill', 'number of visits']
     """
     names, own = column_names(tree, table), tree.table(table).schema
     root = table == tree.root.name

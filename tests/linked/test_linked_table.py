@@ -25,7 +25,6 @@ from marginalsyn import (
     make_noise,
     verify,
 )
-from marginalsyn.access.person_rows import PersonsTable
 from marginalsyn.errors import UsageError
 from marginalsyn.people.tree import LinkedTable
 from marginalsyn.people.views import views_of
@@ -63,7 +62,7 @@ def test_persons_are_the_same_rows_in_the_query_and_in_the_release() -> None:
     tree, tables = labelled()
     schema, names = table_schema(tree, "patients"), column_names(tree, "patients")
     assert schema.names == ["sex", "ill", "number of visits"]
-    table = PersonsTable(PrivateForest.open(tables, tree), schema, names)
+    table = PrivateForest.open(tables, tree).persons_table(schema, names)
     real, told = table.unprotected("test").frame(), table_frame(tree, tables, "patients")
     order = schema.names
     pd.testing.assert_frame_equal(

@@ -21,7 +21,6 @@ from marginalsyn import (
     make_noise,
     verify,
 )
-from marginalsyn.access.person_rows import PersonsTable
 from marginalsyn.contract import make_weights
 from marginalsyn.host import weigh
 from marginalsyn.people.persons_table import persons_frame, persons_schema
@@ -80,7 +79,7 @@ def test_one_person_more_is_one_row_more(seed: int, own: bool) -> None:
         table = forest.persons_table()
         if own:
             names = column_names(TREE, "patients")
-            table = PersonsTable(forest, table_schema(TREE, "patients"), names)
+            table = forest.persons_table(table_schema(TREE, "patients"), names)
         with table.charge([charge], noise=make_noise(0), persons=True) as visit:
             counts.append(visit.counts_many(wanted))
     for columns in wanted:
