@@ -221,11 +221,11 @@ class Scorer(Protocol):
     def score(cls, model: Model, schema: Schema, frame: pd.DataFrame) -> np.ndarray: ...
 
 
-class _Defaults(GeneratorConfig, WeightConfig, WeightEstimator):
+class _Defaults(GeneratorConfig, WeightConfig, WeightEstimator):  # type: ignore[misc]
     """What the base classes say of all that a plugin may leave out."""
 
 
-_DEFAULTS = _Defaults()
+_DEFAULTS = _Defaults()  # type: ignore[abstract]
 
 
 @dataclass(frozen=True)

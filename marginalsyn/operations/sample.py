@@ -101,7 +101,7 @@ class Sample(OfRelease["pd.DataFrame"]):
         rng = np.random.default_rng(self.seed)
         with session.progress(None) as progress:
             progress.report("sample")
-            draw = self._draw_linked if linked else self._draw_rows
+            draw: Any = self._draw_linked if linked else self._draw_rows
             made, counts = draw(release, rng, out, progress, keep=not session.shown)
         if out is None:
             return Result(made, text=[Csv(made, long=self.rows is None)])

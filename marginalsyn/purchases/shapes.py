@@ -75,7 +75,8 @@ class Shapes(Purchase):
     @cached_property
     def counted(self) -> Schema:
         """The columns on their grids."""
-        return grid_of(self.schema, {name: _cells(self.schema.column(name)) for name in self.names})
+        columns: dict[str, Any] = {name: self.schema.column(name) for name in self.names}
+        return grid_of(self.schema, {name: _cells(column) for name, column in columns.items()})
 
     @cached_property
     def levels(self) -> Mapping[str, tuple[int, ...]]:

@@ -213,7 +213,7 @@ def _unpaid(statement: Statement) -> list[str]:
         spent = [payment.get(currency) for payment in statement.payments]
         if None in paid or None in spent:
             continue
-        whole, used = (math.fsum(float(x) ** power for x in side) for side in (paid, spent))
+        whole, used = (math.fsum(float(x or 0) ** power for x in side) for side in (paid, spent))
         if not covers(whole, used):
             found.append(f"charges must cover the payments: {currency} {used:.6g} of {whole:.6g}")
     return found

@@ -221,7 +221,7 @@ def _survey(path: Path, **how: Any) -> tuple[Any, Any]:
     except ImportError:
         raise UsageError(f"data ({path}) is of a statistics program: {EXTRA}") from None
     suffix = path.suffix.lower()
-    read = {
+    read: Any = {
         ".sav": pyreadstat.read_sav,
         ".zsav": pyreadstat.read_sav,
         ".dta": pyreadstat.read_dta,

@@ -105,7 +105,10 @@ def read_conditions(where: str | Mapping[str, Any], schema: Schema) -> dict[str,
         array([0., 1., 1., 0.])
     """
     spelt = isinstance(where, str)
-    given = _parsed(where) if spelt else {name: [("=", v)] for name, v in where.items()}
+    if isinstance(where, str):
+        given = _parsed(where)
+    else:
+        given = {name: [("=", value)] for name, value in where.items()}
     if not given:
         raise UsageError(f"where ({where!r}) must name a column and its value, as in 'age=40..50'")
     for name in given:

@@ -108,7 +108,7 @@ class _Asked:
     known = False
 
     def __init__(self) -> None:
-        self.sigmas: list[float] = []
+        self.sigmas: list[Any] = []
 
     def draw(self, law: Law, values: Any) -> Any:
         if isinstance(law, PoissonSample):

@@ -123,8 +123,9 @@ def read_yaml(text: str) -> Node:
     try:
         return Node(yaml.safe_load(text))
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        marked = isinstance(error, yaml.MarkedYAMLError)
-        where, what = (error.problem_mark, error.problem) if marked else (None, error)
+        where, what = None, str(error)
+        if isinstance(error, yaml.MarkedYAMLError):
+            where, what = error.problem_mark, error.problem
         place = f" at line {where.line + 1}, column {where.column + 1}" if where else ""
         raise SchemaError(f"file must be YAML{place}: {what}") from None
 

@@ -28,7 +28,8 @@ class Pandera(SchemaFormat):
 
     def of_object(self, source: Any) -> Node:
         """A live ``DataFrameSchema`` or ``DataFrameModel`` in the shape of its YAML."""
-        schema = source.to_schema() if isinstance(source, type) else source
+        is_model = isinstance(source, type)
+        schema = source.to_schema() if is_model else source
         columns = {}
         for name, column in schema.columns.items():
             columns[str(name)] = {

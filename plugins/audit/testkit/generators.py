@@ -142,7 +142,8 @@ def run_generator(
 
 def check_config(kind: Any, options: Options = None) -> None:
     """A frozen, keyword-only dataclass with a name, a summary, and help for every field."""
-    frozen = dataclasses.is_dataclass(kind) and kind.__dataclass_params__.frozen
+    made = dataclasses.is_dataclass(kind)
+    frozen = made and kind.__dataclass_params__.frozen
     assert frozen, "the config must be declared with @dataclass(frozen=True, kw_only=True)"
     assert all(f.kw_only for f in dataclasses.fields(kind)), "fields must be keyword-only"
     parts = kind.name.split("+")  # methods one after the other
