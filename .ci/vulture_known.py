@@ -68,6 +68,7 @@ _._leave_defaults_out
 _._bound_text
 _._bins_text
 _._numbers
+_._complete
 _._read_private
 _._check_zone
 
@@ -105,6 +106,8 @@ ImportSchema
 InferSchema
 ListDatasets
 ListLedgers
+ListRuns
+ForgetRun
 Plugins
 Show
 ShowDataset

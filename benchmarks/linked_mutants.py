@@ -57,7 +57,7 @@ LINKED = (
         "view-spends-the-whole",
         "what a view may spend is not taken out of what was charged, and is spent again",
         "marginalsyn/access/prepaid_budget.py",
-        "[*self._spent[pot], *(part._prepaid[pot] for part in self._parts)]",
+        "[*self._spent[pot], *(part._amounts[pot] for part in self._parts)]",
         "[*self._spent[pot]]",
         (FORESTS, "-k", "all_views_is_one_entry"),
     ),

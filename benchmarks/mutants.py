@@ -63,9 +63,9 @@ MUTANTS = (
         "rho-paid-in-mu",
         "a payment that has a price in rho alone is made from a charge in mu",
         "marginalsyn/access/prepaid_budget.py",
-        """        if mu is not None and self._prepaid["mu"]:
+        """        if mu is not None and self._amounts["mu"]:
             offers.append(("mu", amount_of(mu)))""",
-        """        if self._prepaid["mu"]:
+        """        if self._amounts["mu"]:
             offers.append(("mu", (rho or 0.0) if mu is None else amount_of(mu)))""",
         (PRICE, "-k", "never_paid"),
     ),
@@ -894,7 +894,7 @@ MUTANTS = (
         "run-time-published",
         "diagnostics, the run time among them, go into the statement",
         "marginalsyn/host.py",
-        "        notes=synthesis.notes,\n",
+        "        notes={**synthesis.notes, **stated_references(references)},\n",
         '        notes={**synthesis.notes, **synthesis.diagnostics, "seconds": seconds},\n',
         ("tests/test_host.py", "-k", "run_time"),
     ),

@@ -62,10 +62,10 @@ def moved(config: Any, law: str, skip: int) -> list[float]:
 def figures() -> dict[str, float]:
     """What is measured: each is at most 1 where the promise holds."""
     columns = len(example_schema().names)
-    votes = max(moved(PATE, "gaussian", columns)) / np.sqrt(PATE.queries / PATE.rounds)
+    votes = max(moved(PATE, "rounded", columns)) / np.sqrt(PATE.queries / PATE.rounds)
     # Sums are whole multiples of the clipping norm's 2^-20; rounding may add half a one to each.
     sums = max(moved(GAN, "rounded", 0)) / (2.0**20 + 2 * 500)
-    runs = [asked(PATE, example_frame(ROWS), Shared(), "gaussian")[columns] for _ in range(2)]
+    runs = [asked(PATE, example_frame(ROWS), Shared(), "rounded")[columns] for _ in range(2)]
     return {
         "votes moved by one row less, times the claim": votes,
         "clipped sum moved by one row less, times the claim": sums,

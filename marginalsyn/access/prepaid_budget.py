@@ -45,27 +45,27 @@ class PrepaidBudget:
         self.view = ""
         self._whole_budget: PrepaidBudget | None = None
         self._parts: list[PrepaidBudget] = []
-        self._prepaid = dict.fromkeys(POTS, 0.0)
+        self._amounts = dict.fromkeys(POTS, 0.0)
         self._whole: list[Charge] = []
         self._paid_whole: list[Charge] = []
         for charge in charges:
             cost = charge.cost
             if isinstance(cost, GDP):
-                self._prepaid["mu"] += amount_of(cost.mu)
-                self._prepaid["within"] += cost.rho
+                self._amounts["mu"] += amount_of(cost.mu)
+                self._amounts["within"] += cost.rho
             elif isinstance(cost, ZCDP):
-                self._prepaid["rho"] += cost.rho
+                self._amounts["rho"] += cost.rho
             elif isinstance(cost, Pure):
-                self._prepaid["range" if cost.bounded_range else "eps"] += cost.eps
+                self._amounts["range" if cost.bounded_range else "eps"] += cost.eps
             elif isinstance(cost, Approximate) and not cost.eps:
-                self._prepaid["delta"] += cost.delta
+                self._amounts["delta"] += cost.delta
             else:
                 self._whole.append(charge)
-        self._spent: dict[str, list[float]] = {pot: [] for pot in self._prepaid}
+        self._spent: dict[str, list[float]] = {pot: [] for pot in self._amounts}
 
     def left(self, pot: str) -> float:
         """What is left in a pot: ``mu`` (as mu^2 / 2), ``rho``, ``eps``, ``range``, ``delta``."""
-        return max(0.0, self._prepaid[pot] - math.fsum(self._taken(pot)))
+        return max(0.0, self._amounts[pot] - math.fsum(self._taken(pot)))
 
     def part(self, charges: Sequence[Charge], view: str) -> PrepaidBudget:
         """Take a budget with these charges out of this one; its payments name the view.
@@ -75,7 +75,7 @@ class PrepaidBudget:
         """
         self.check_open()
         part = PrepaidBudget(charges)
-        for pot, amount in part._prepaid.items():
+        for pot, amount in part._amounts.items():
             if amount and not self._covers(pot, amount):
                 raise BudgetError(
                     f"charges of view {view} ({pot} {amount:.6g}) must be covered by what the "
@@ -95,10 +95,10 @@ class PrepaidBudget:
 
     def _taken(self, pot: str) -> list[float]:
         """What was paid from a pot, and what parts have taken out of it."""
-        return [*self._spent[pot], *(part._prepaid[pot] for part in self._parts)]
+        return [*self._spent[pot], *(part._amounts[pot] for part in self._parts)]
 
     def _covers(self, pot: str, price: float) -> bool:
-        prepaid = self._prepaid[pot]
+        prepaid = self._amounts[pot]
         return prepaid > 0 and covers(prepaid, math.fsum([*self._taken(pot), price]))
 
     def pay(
@@ -135,13 +135,13 @@ class PrepaidBudget:
             offers = [("range", eps)] if bounded_range else []
             offers.append(("eps", eps))
             rho = exponential_rho(eps) * (1 if bounded_range else 4) if eps else 0.0
-            if self._prepaid["mu"]:
+            if self._amounts["mu"]:
                 mu = selection_mu(eps) if bounded_range else pure_mu(eps)
                 # For large eps the price in mu is the lower one, and implies zCDP.
                 rho = min(rho, amount_of(mu))
         elif mu is not None:
             rho = amount_of(mu)
-        if mu is not None and self._prepaid["mu"]:
+        if mu is not None and self._amounts["mu"]:
             offers.append(("mu", amount_of(mu)))
         offers.append(("rho", rho or 0.0))
         for pot, price in offers:
@@ -154,7 +154,7 @@ class PrepaidBudget:
                     self._spent["within"].append(rho or 0.0)
                 break
         else:
-            if mu is None and self._prepaid["mu"] and not self._prepaid["rho"]:
+            if mu is None and self._amounts["mu"] and not self._amounts["rho"]:
                 raise BudgetError(
                     f"payment ({mechanism} for {purpose or 'a measurement'}: rho {amount:.6g}) has "
                     "no price in mu, in which the charge was made: draw with visit.gaussian, or "
@@ -181,7 +181,7 @@ class PrepaidBudget:
     @property
     def exact(self) -> bool:
         """Whether Gaussian noise is paid for in mu, and must have a price in it."""
-        return self._prepaid["mu"] > 0
+        return self._amounts["mu"] > 0
 
     def pay_all(self, purpose: str = "") -> None:
         """Spend at once the charges that are neither GDP, zCDP nor pure."""

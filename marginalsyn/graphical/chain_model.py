@@ -15,7 +15,7 @@ from marginalsyn.graphical.row_chains import FEWEST, IMPOSSIBLE, MOST, RowChain,
 from marginalsyn.graphical.targets import Layout, Measured, masks, merge
 from marginalsyn.progress import Progress, Silent
 
-# Sweeps of rows that follow the model already, and of those that follow the tree's.
+# Sweeps of rows that follow the model already, and of rows that follow the tree's.
 _AGAIN, _FROM_TREE = 10, 40
 # Marginals are those of so many sets of rows, a sweep between any two.
 _SETS = 20
@@ -171,7 +171,7 @@ def extend(
     rng: np.random.Generator,
     progress: Progress | None = None,
 ) -> ChainModel:
-    """Fit a chain to all measurements, from a model of those that a tree can hold.
+    """Fit a chain to all measurements, from a model of the ones that a tree can hold.
 
     Args:
         tree: the model to start from, with the shrinkage of the same kind.

@@ -212,8 +212,8 @@ def _observed(
 def _information(counts: np.ndarray, rows: float) -> float:
     """How much two columns say of each other, in nats, without what chance alone would give."""
     shares = counts / counts.sum()
-    apart = np.outer(shares.sum(axis=1), shares.sum(axis=0))
+    independent = np.outer(shares.sum(axis=1), shares.sum(axis=0))
     there = shares > 0
-    found = float((shares[there] * np.log(shares[there] / apart[there])).sum())
+    found = float((shares[there] * np.log(shares[there] / independent[there])).sum())
     used = [int((shares.sum(axis=axis) > 0).sum()) for axis in (0, 1)]
     return found - (used[0] - 1) * (used[1] - 1) / (2 * rows)

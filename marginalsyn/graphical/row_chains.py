@@ -357,7 +357,7 @@ def _draw_column(rows, column, size, logs, places, ends, others, strides, draws)
         most = chances[0]
         for c in range(1, size):
             most = max(most, chances[c])
-        if most < -5e8:  # no code is possible beside the others: the row stays as it is
+        if most < -5e8:  # no code is possible next to the others: the row stays as it is
             continue
         reach = 0.0
         last = 0

@@ -337,13 +337,13 @@ def _share_rows(first: pd.Series, second: pd.Series) -> bool:
     """Whether two tables have more rows in common than tables of different persons.
 
     Of contents that occur twice in all, let a be those that occur twice in one table, b twice in
-    the other, c once in each. Where rows were drawn apart, however often each content is in either
-    population, c is at most 2 sqrt(a b) in the mean (Cauchy and Schwarz). Equal rows that are one
+    the other, c once in each. Where rows were drawn independently, however often each content is
+    in either population, c is at most 2 sqrt(a b) in the mean (Cauchy and Schwarz). Equal rows that are one
     row make c larger. The test takes upper bounds of a and b, and asks whether chance alone
     explains c.
     """
     both = pd.DataFrame({"first": first, "second": second}).fillna(0).astype(int)
     twice = both[both.sum(axis=1) == 2]
-    apart = [int((twice[name] == 2).sum()) for name in twice]
-    most = 2 * float(np.sqrt(np.prod([chi2.isf(_BY_CHANCE, 2 * (n + 1)) / 2 for n in apart])))
-    return bool(poisson.sf(len(twice) - sum(apart) - 1, most) < _BY_CHANCE)
+    once = [int((twice[name] == 2).sum()) for name in twice]
+    most = 2 * float(np.sqrt(np.prod([chi2.isf(_BY_CHANCE, 2 * (n + 1)) / 2 for n in once])))
+    return bool(poisson.sf(len(twice) - sum(once) - 1, most) < _BY_CHANCE)

@@ -135,9 +135,7 @@ class Progress(_Record):
 
 
 class Void(_Record):
-    """Promises that no longer hold, because a run under another relation, or with other rows held
-    out, published what they protect.
-    """
+    """Promises that a run under another relation, or with another hold-out, has made void."""
 
     record: Literal["void"] = "void"
     neighbours: Neighbours

@@ -53,7 +53,7 @@ NULLABLE = {
 class ArrowStream(Protocol):
     """A table of any library that hands itself over as Arrow, such as polars, DuckDB or pyarrow."""
 
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
+    def __arrow_c_stream__(self) -> object: ...
 
 
 def frame_of(table: ArrowStream) -> pd.DataFrame:

@@ -29,7 +29,7 @@ def test_choices_are_made_anew_with_the_release_s_budget(
     release = Release.read("release")
     again = Rerun.of(release)
     assert again is not None
-    assert again.budget.rho == pytest.approx(release.statement.charges[0].cost.rho, rel=1e-12)  # type: ignore[union-attr]
+    assert again.budget.gaussian == pytest.approx(release.statement.charges[0].cost.rho, rel=1e-12)  # type: ignore[union-attr]
     evidence = Evidence.of(release)
     sigmas = sorted(m.sigma for m in evidence.marginals if len(m.columns) == 1)
     chosen = set()

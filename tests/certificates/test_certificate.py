@@ -268,7 +268,7 @@ class TestRelease:
         before = table.ledger.total().rho or 0.0
         done = certify_release(table, release, Budget(eps=EPS), noise=make_noise(0))
         assert verify(done.path) == []
-        assert (table.ledger.total().rho or 0.0) == pytest.approx(before + Budget(eps=EPS).rho)
+        assert (table.ledger.total().rho or 0.0) == pytest.approx(before + Budget(eps=EPS).gaussian)
         assert done.statement.charges[-1] == table.ledger.read().charges[-1]
         assert len([p for p in done.statement.payments if "certificate" in p["purpose"]]) == 2
         facts, _ = read(done)

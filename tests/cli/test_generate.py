@@ -335,7 +335,7 @@ def test_the_total_says_what_it_is_and_the_cap_its_own_figure(run: Run, people: 
     run("ledger", "cap", "--data", people, "--eps", 2)
     told = run(*PEOPLE, "--eps", 1).stderr
     assert "(so far, if the amounts had been fixed beforehand)" in told
-    assert "of its cap:      rho 0.0149" in told
+    assert "of its cap:      mu 0.18" in told
     shown = json.loads(run("ledger", "show", "--json").stdout)
     assert shown["total_is"] == "so far, if the amounts had been fixed beforehand"
     assert shown["of_the_cap"].startswith("rho 0.0149")

@@ -35,7 +35,7 @@ def test_options_reach_the_statement(run: Run, folder: Path) -> None:
 def test_dry_run_tells_workload_split_and_size(run: Run, folder: Path, method: str) -> None:
     command = ("generate", "--dataset", "heart", "--method", method, "--eps", 1, "--dry-run")
     plan = json.loads(run(*command, "--json").stdout)
-    assert sum(plan["split"].values()) == pytest.approx(plan["rho"])
+    assert sum(plan["split"].values()) == pytest.approx(plan["mu"] ** 2 / 2)
     assert plan["workload"]
     assert "nothing was spent" in run(*command).stderr
     if method in ("aim", "clique-tree"):

@@ -118,7 +118,7 @@ def test_a_list_and_a_second_column_of_a_name(run, made, folder) -> None:
     assert "no weights yet" in run("weight", "--list").stdout
     run("weight", "--method", "beta-noised")
     shown = run("weight", "release", "--list").stdout
-    assert "discrete Gaussian: rho" in shown
+    assert "rounded Gaussian: mu" in shown
     assert "dp-mlp" in shown
     before = ledger_entries(folder)
     refused = run("weight", "--method", "beta-noised", code=2)

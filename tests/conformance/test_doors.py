@@ -270,6 +270,7 @@ OTHERS = {
     "marginalsyn/drafting/draft.py": "examples in a draft, from its own schema",
     "marginalsyn/operations/references.py": "rows from a release, the same each time",
     "marginalsyn/operations/sample.py": "rows from a release",
+    "marginalsyn/operations/synthesizer.py": "rows from a fitted model, by a seed of the user",
     "marginalsyn/operations/steer.py": "rows from a release",
     "marginalsyn/operations/weight_files.py": "rows resampled from a release",
 }

@@ -78,7 +78,7 @@ def test_a_run_by_batches_pays_its_plan_and_finds_what_is_related(batch):
     paid = [p for p in done.statement.payments if p["purpose"] == "round"]
     picks = [p for p in paid if p["mechanism"] == "exponential"]
     assert len(picks) == len(paid) - len(picks) == len(done.statement.notes["rounds"])
-    rho = Budget(eps=8.0).rho
+    rho = Budget(eps=8.0).gaussian
     spent = sum(p["mu"] ** 2 / 2 for p in done.statement.payments)
     assert spent == pytest.approx(rho, rel=1e-9)
     assert spent <= rho * (1 + 1e-12)

@@ -9,7 +9,6 @@ import pytest
 from marginalsyn.generators.mst import MSTConfig
 from marginalsyn.plugins.audit.testkit.generators import run_generator
 from marginalsyn.privacy.budget import Budget
-from marginalsyn.privacy.zcdp import exponential_eps
 from marginalsyn.table.schema import Schema
 
 
@@ -55,7 +54,7 @@ def test_a_third_of_the_budget_chooses_the_tree():
     rho = Budget(eps=1.0).gaussian
     paid = run_generator(MSTConfig, chain(200), SCHEMA).statement.payments
     edges = [p for p in paid if p["purpose"] == "tree edge"]
-    assert [p["eps"] for p in edges] == [exponential_eps(rho / 9)] * 3
+    assert [p["eps"] for p in edges] == [Budget(eps=1.0).selection_eps(rho / 9)] * 3
     for purpose, share in MSTConfig().configure(SCHEMA, Budget(eps=1.0)).plan.split.items():
         names = {"select": "tree edge", "measure": "tree"}
         spent = sum(p["mu"] ** 2 / 2 for p in paid if p["purpose"] == names.get(purpose, purpose))

@@ -123,7 +123,7 @@ def test_the_commands(run: Callable[..., Result], folder: Path) -> None:
         assert word in planned
     planned = json.loads(run("generate", *source, "--eps", 2, "--dry-run", "--json").output)
     assert planned["shares"]["visits next"] == pytest.approx(1 / 6)
-    assert sum(planned["split"].values()) == pytest.approx(planned["rho"])
+    assert sum(planned["split"].values()) == pytest.approx(planned["mu"] ** 2 / 2)
     assert (
         planned["facts"]["noise deviation of one-way marginals"].keys() == planned["split"].keys()
     )

@@ -117,7 +117,7 @@ def test_a_certificate_of_persons_is_charged_and_checked(
     run("certify", "--eps", 1, "--ledger", "clinic.ledger")
     run("certify", "--measured", "--eps", 0.5, "--ledger", "clinic.ledger")
     release = LinkedRelease.read("release")
-    spent = sum(Budget(eps=eps).rho for eps in (2, 1, 1, 0.5))
+    spent = sum(Budget(eps=eps).gaussian for eps in (2, 1, 1, 0.5))
     assert Ledger("clinic.ledger").total().rho == pytest.approx(spent, rel=1e-3)
     assert release.statement.rho == pytest.approx(spent, rel=1e-3)
     facts = json.loads((folder / "release" / "certificate.json").read_text())

@@ -143,34 +143,3 @@ def test_an_adversary_gains_nothing_by_choosing_each_mu_after_the_answers(choose
     for eps in (0.0, 0.5, 1.0, 2.0):
         found, error = realised(loss, eps)
         assert found <= delta_of(eps, 1.0) + 5.5 * error
-
-
-def test_the_least_of_two_currencies_is_no_filter():
-    """Who may go on while either cap covers what was spent gets more than both promise.
-
-    Passing "by mu or by rho" means that a branch may use what only rho can price: here a
-    mechanism that is rho-zCDP and whose loss is not that of a Gaussian of the same rho.
-    """
-    mu = mu_of(1.0, 1e-5)
-    assert mu**2 / 2 > rho_of(1.0, 1e-5) * 1.15
-    # Two outcomes: the loss c with the chance that the Renyi curve leaves it, else a little gain.
-    rho = mu**2 / 2
-    losses = np.linspace(1.5, 4.0, 26)
-    best = 0.0
-    for c in losses:
-        for q in np.geomspace(1e-8, 1e-3, 50):
-            p = q * math.exp(c)
-            if p >= 0.5:
-                continue
-            rest = math.log((1 - p) / (1 - q))
-            orders = np.concatenate([np.linspace(1.001, 3, 40), np.geomspace(3, 400, 60)])
-            logs = np.logaddexp(math.log(q) + orders * c, math.log1p(-q) + orders * rest) / (
-                orders - 1
-            )
-            back = np.logaddexp(math.log(p) - orders * c, math.log1p(-p) - orders * rest) / (
-                orders - 1
-            )
-            if (logs <= orders * rho).all() and (back <= orders * rho).all():
-                best = max(best, p - math.exp(1.0) * q)
-    # It keeps the zCDP of that mu, and breaks the mu's own delta at eps 1.
-    assert best > 1e-5

@@ -142,7 +142,7 @@ def test_a_text_of_one_row_is_told_with_the_chance_that_was_paid_for(
     paid = charges(min(rho, 1e6), 0.99)
     noise, seen, noisy = SeededNoise(11), 0, []
     with table.charge(paid, noise=noise) as visit:
-        visit._prepaid._prepaid["delta"] = float(runs)
+        visit._prepaid._amounts["delta"] = float(runs)
         found = visit._rows.texts("code")
         assert found == {"C34.1": 40, "mine": 1}
         monkeypatch.setattr(visit._source_rows, "texts", lambda *_: found)

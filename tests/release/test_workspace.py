@@ -75,6 +75,7 @@ def test_last_release_is_remembered(space, tmp_path):
         "neighbours": "add-remove",
         "release": str(tmp_path.resolve() / "out"),
         "kept": {},
+        "ledgers": {},
     }
     known = again.recall("people.csv")
     assert (known.holdout, known.holdout_salt) == (0.2, "s")

@@ -31,10 +31,11 @@ from marginalsyn.plugins.networks.teachers import (
 )
 from marginalsyn.privacy.charges import ZCDP
 from marginalsyn.privacy.composition import compose
+from marginalsyn.privacy.gdp import mu_of
 from marginalsyn.privacy.laws import DiscreteGaussian
 from marginalsyn.privacy.noise import SecureNoise, SeededNoise
 from marginalsyn.privacy.streams import Key
-from marginalsyn.privacy.zcdp import gaussian_rho, rho_of
+from marginalsyn.privacy.zcdp import gaussian_rho
 from marginalsyn.release.folder import Release
 from marginalsyn.release.sampling import sample
 from marginalsyn.table.codec import Codec
@@ -211,7 +212,7 @@ def test_the_cost_is_fixed_before_training(neighbours) -> None:
     total = compose(list(runs[0].ledger.read().charges), 1e-9, neighbours)
     assert runs[0].statement.eps == total.eps <= 1.0
     paid = sum(rho for _, rho in told[0])
-    assert paid == pytest.approx(rho_of(1.0, 1e-9))
+    assert paid == pytest.approx(mu_of(1.0, 1e-9) ** 2 / 2)
     cast = [rho for purpose, rho in told[0] if purpose == "votes of the teachers"]
     assert len(cast) == QUICK["rounds"]
     sigma = PATEGANConfig(**QUICK).configure(schema, Budget(eps=1, neighbours=neighbours))
