@@ -338,9 +338,9 @@ def _share_rows(first: pd.Series, second: pd.Series) -> bool:
 
     Of contents that occur twice in all, let a be those that occur twice in one table, b twice in
     the other, c once in each. Where rows were drawn independently, however often each content is
-    in either population, c is at most 2 sqrt(a b) in the mean (Cauchy and Schwarz). Equal rows that are one
-    row make c larger. The test takes upper bounds of a and b, and asks whether chance alone
-    explains c.
+    in either population, c is at most 2 sqrt(a b) in the mean (Cauchy and Schwarz). Equal rows
+    that are one row make c larger. The test takes upper bounds of a and b, and asks whether chance
+    alone explains c.
     """
     both = pd.DataFrame({"first": first, "second": second}).fillna(0).astype(int)
     twice = both[both.sum(axis=1) == 2]

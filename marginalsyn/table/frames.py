@@ -55,7 +55,8 @@ class FrameLayout:
                 found[column.name] = days.dt.date
             elif pd.api.types.is_datetime64_any_dtype(dtype):
                 moments = pd.to_datetime(found[column.name], format=column.format, errors="coerce")
-                found[column.name] = moments.astype(str(dtype)) if moments.dt.tz else moments
+                kind: Any = dtype
+                found[column.name] = moments.astype(kind) if moments.dt.tz else moments
         if self.library not in ("polars", "pyarrow"):
             return found
         table = pa.Table.from_pandas(found, preserve_index=False)
