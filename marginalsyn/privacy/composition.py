@@ -80,12 +80,12 @@ def compose(
     mechanism whose amounts follow its answers charges its promised total, which is fixed.
 
     Pure charges alone add up to a guarantee with delta 0 unless zCDP saves a hundredth or more.
-    Where every charge has a price in mu the squares add up, and the conversion is exact; GDP, zCDP,
-    pure and subsampled charges also compose by their Renyi curves (subsampled ones alone by their
-    privacy loss distribution, too), and the least of these counts. Approximate charges are added on
-    top, their deltas taken out of ``delta``. Charges for add-remove count under replace by group
-    privacy (one replacement is one removal and one addition); charges for replace never count under
-    add-remove.
+    Where every charge has a price in mu the squares add up, and the conversion is exact, or the
+    eps of pure ones is added to that of the others. GDP, zCDP, pure and subsampled charges also
+    compose by their Renyi curves (subsampled ones alone by their privacy loss distribution, too),
+    and the least of these counts. Approximate charges are added on top, their deltas taken out of
+    ``delta``. Charges for add-remove count under replace by group privacy (one replacement is one
+    removal and one addition); charges for replace never count under add-remove.
 
     Args:
         charges: any kinds mixed.
@@ -149,6 +149,10 @@ def _compose_same(costs: Sequence[Cost], delta: float) -> tuple[float, float]:
         options.append((_renyi_eps(rho, pure, steps, left), left))
         if mu is not None and rho:
             options.append((eps_of_mu(mu, left), left))
+        gaussian = add_mu([c for c in costs if isinstance(c, GDP | ZCDP)])
+        if pure and rho and gaussian is not None and not steps:
+            # Pure amounts add to any guarantee as they are, which may be less than their mu does.
+            options.append((sum_up([eps_of_mu(gaussian, left), *(c.eps for c in pure)]), left))
     # The loss distribution needs a delta far above the error of its Fourier transform, and time
     # and memory that grow with eps.
     if steps and not rho and not pure and left >= 1e-12 and options[0][0] <= 20:

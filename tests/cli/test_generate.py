@@ -338,6 +338,6 @@ def test_the_total_says_what_it_is_and_the_cap_its_own_figure(run: Run, people: 
     assert "of its cap:      mu 0.18" in told
     shown = json.loads(run("ledger", "show", "--json").stdout)
     assert shown["total_is"] == "so far, if the amounts had been fixed beforehand"
-    assert shown["of_the_cap"].startswith("rho 0.0149")
+    assert shown["of_the_cap"].startswith("mu 0.18")
     with_sampled = run("ledger", "cap", "--eps", 2, "--sampled").stderr
     assert "Renyi divergence of order" in with_sampled

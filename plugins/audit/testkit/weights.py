@@ -72,8 +72,8 @@ def weight_run(
     Example:
         >>> from marginalsyn.plugins.weights.beta_noised import BetaNoisedConfig
         >>> with weight_run(BetaNoisedConfig, frame, schema) as run:
-        ...     len(run.published.weights())
-        100
+        ...     len(run.published.weights()) == len(run.release.frame())
+        True
     """
     ledger, noise = Ledger(None), make_noise(seed)
     table = PrivateTable.open(frame, schema, ledger=ledger)
