@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
-from marginalsyn import Release, Synthesizer
-from marginalsyn.errors import DataError
+from marginalsyn import Ledger, Release, Synthesizer, verify
+from marginalsyn.errors import DataError, Interrupted
 from marginalsyn.generators.marginals import stored_model
 from marginalsyn.graphical.chain_model import ChainModel
 from marginalsyn.plugins.exchange.measured import parcel_of
@@ -99,6 +101,32 @@ def test_the_same_seed_gives_the_same_bytes(real: pd.DataFrame, made: Synthesize
     assert isinstance(left, ChainModel)
     assert isinstance(right, ChainModel)
     assert np.array_equal(left.chain.flat, right.chain.flat)
+
+
+def test_a_run_that_was_interrupted_in_the_chain_goes_on(
+    real: pd.DataFrame, made: Synthesizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    again = clone(made).set_params(ledger="kept.sqlite")
+
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("marginalsyn.generators.clique_tree.extend", stop)
+        with pytest.raises(Interrupted):
+            again.fit(real)
+    pd.testing.assert_frame_equal(again.fit(real, resume=True).synthetic_, made.synthetic_)
+    assert len(Ledger("kept.sqlite").read().entries) == 1
+
+
+def test_it_is_weighted_and_steered(real: pd.DataFrame, made: Synthesizer, tmp_path: Path) -> None:
+    release = made.release(tmp_path / "own")
+    weighted = release.weight(real, eps=5, method="rake", ledger=tmp_path / "w.sqlite", seed=3)
+    assert verify(weighted.path) == []
+    even = weighted.steer({"a": [0.5, 0.2, 0.1, 0.1, 0.1]}, out=tmp_path / "even")
+    shares = even.frame()["a"].value_counts(normalize=True).sort_index()
+    assert shares.tolist() == pytest.approx([0.5, 0.2, 0.1, 0.1, 0.1], abs=1e-3)
 
 
 def test_more_rows_follow_the_release(real: pd.DataFrame, release: Release) -> None:
