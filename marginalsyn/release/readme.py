@@ -98,7 +98,7 @@ def _promise(statement: Statement) -> list[str]:
         found.append(
             "**Not covered**: the list of columns and their ranges was drafted from the real rows."
         )
-    return found + [f"**Note**: {warning}." for warning in statement.warnings]
+    return found + [f"**Note**: {warning.rstrip('.')}." for warning in statement.warnings]
 
 
 def _loading(tables: list[str]) -> str:
@@ -138,10 +138,10 @@ def _weights(statement: Statement, names: list[str]) -> list[str]:
 
 def _columns(known: Mapping[str, Any]) -> list[str]:
     tables = known.get("tables")
-    groups = tables.items() if isinstance(tables, Mapping) else [("", known)]
+    groups = [(one["name"], one["schema"]) for one in tables] if tables else [("", known)]
     found = []
-    for name, table in groups:
-        columns = table.get("columns", []) if isinstance(table, Mapping) else []
+    for name, schema in groups:
+        columns = schema.get("columns", [])
         lines = [_column(column) for column in columns[:_MOST_NAMED]]
         if len(columns) > _MOST_NAMED:
             lines.append(f"* and {len(columns) - _MOST_NAMED} more, in `schema.json`")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from marginalsyn import Synthesizer
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.release.folder import check_folder
-from marginalsyn.release.readme import README
+from marginalsyn.release.readme import README, explain_release
 
 
 @pytest.mark.parametrize("seed", [None, 1])
@@ -32,6 +33,15 @@ def test_it_says_what_the_statement_says(seed: int | None, tmp_path: Path) -> No
         assert f"* `{name}`" in text
     named = re.findall(r'read_csv\("(.*?)"\)', text)
     assert len(pd.read_csv(release.path / named[0])) == len(release.frame())
+
+
+def test_it_names_the_columns_of_every_table() -> None:
+    clinic = {"columns": [{"name": "age", "kind": "integer", "lower": 0, "upper": 99}]}
+    tables = {"tables": [{"name": "patients", "key": "id", "schema": clinic}]}
+    statement = Synthesizer(method="independent", eps=1, schema=example_schema(), seed=1)
+    privacy = statement.fit(example_frame(50)).privacy_
+    text = explain_release(privacy, json.dumps(tables), ["patients.csv"])
+    assert "`patients`:\n\n* `age` (integer): 0 to 99\n" in text
 
 
 def test_it_follows_the_weights_and_a_change_is_found(tmp_path: Path) -> None:
