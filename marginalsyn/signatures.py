@@ -172,11 +172,13 @@ def _as_asked(value: Any, hint: Any) -> Any:
     """Scalars of numpy as scalars, and where a pandas frame may stand, one of any Arrow table."""
     import pandas as pd
 
+    asked = {hint, *typing.get_args(hint)}
+    if pd.DataFrame not in asked or isinstance(value, pd.DataFrame):
+        return _plain(value)
     from marginalsyn.table.arrow import ArrowStream, frame_of
 
-    asked = {hint, *typing.get_args(hint)}
-    if pd.DataFrame not in asked or ArrowStream in asked or isinstance(value, pd.DataFrame):
-        return _plain(value)
+    if ArrowStream in asked:
+        return value
     # Tables of Ibis lie in a database: they are counted there, or not taken.
     ours = type(value).__module__.startswith("ibis.")
     return frame_of(value) if isinstance(value, ArrowStream) and not ours else _plain(value)

@@ -87,13 +87,20 @@ def _promise(statement: Statement) -> list[str]:
             "**Nothing: this release is for research.** Its noise was seeded or left out, so "
             "that it must not be published."
         ]
-    found = [
-        f"Protected is {statement.unit}. The guarantee is differential privacy with "
-        f"**eps {statement.eps:.3g} and delta {statement.delta:.2g}** ({statement.guarantee}): "
-        "whatever anybody learns from this folder, and whatever else they know, it was at most "
-        f"{math.exp(min(statement.eps, 700)):.3g} times as likely to come out with the protected "
-        "unit as without it, but for a chance of delta. A smaller eps protects more."
-    ]
+    amounts = f"**eps {statement.eps:.3g} and delta {statement.delta:.2g}**"
+    if statement.guarantee == "asymptotic":
+        bound = (
+            f"**There is no plain eps**: {amounts} hold for the law that a Markov chain converges "
+            "to, not for what its run of finite length gave."
+        )
+    else:
+        bound = (
+            f"The guarantee is differential privacy with {amounts} ({statement.guarantee}): "
+            "whatever anybody learns from this folder, and whatever else they know, it was at most "
+            f"{math.exp(min(statement.eps, 700)):.3g} times as likely to come out with the "
+            "protected unit as without it, but for a chance of delta. A smaller eps protects more."
+        )
+    found = [f"Protected is {statement.unit}. {bound}"]
     if statement.schema_drafted:
         found.append(
             "**Not covered**: the list of columns and their ranges was drafted from the real rows."
@@ -104,22 +111,12 @@ def _promise(statement: Statement) -> list[str]:
 def _loading(tables: list[str]) -> str:
     first = tables[0] if tables else "synthetic.csv"
     if first.endswith(".parquet"):
-        ways = [
-            f'pandas.read_parquet("{first}")                # Python',
-            f'arrow::read_parquet("{first}")                # R',
-        ]
-    else:
-        ways = [
-            f'pandas.read_csv("{first}")                    # Python',
-            f'read.csv("{first}", check.names = FALSE)      # R',
-        ]
-    text = "```text\n" + "\n".join(ways) + "\n```"
-    if first.endswith(".csv"):
-        text += (
-            "\n\nExcel: *Data*, *From Text/CSV*, with the encoding UTF-8 and a comma as the "
-            "separator. An empty field is a missing value."
-        )
-    return text
+        return f'`pandas.read_parquet("{first}")` in Python, `arrow::read_parquet("{first}")` in R.'
+    return (
+        f'`pandas.read_csv("{first}")` in Python, `read.csv("{first}", check.names = FALSE)` in R. '
+        "Excel: *Data*, *From Text/CSV*, with the encoding UTF-8 and a comma as the separator. An "
+        "empty field is a missing value."
+    )
 
 
 def _weights(statement: Statement, names: list[str]) -> list[str]:

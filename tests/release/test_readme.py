@@ -35,6 +35,14 @@ def test_it_says_what_the_statement_says(seed: int | None, tmp_path: Path) -> No
     assert len(pd.read_csv(release.path / named[0])) == len(release.frame())
 
 
+def test_an_asymptotic_guarantee_is_no_plain_eps() -> None:
+    fitted = Synthesizer(method="independent", eps=1, schema=example_schema())
+    exact = fitted.fit(example_frame(50)).privacy_
+    text = explain_release(exact.model_copy(update={"guarantee": "asymptotic"}), "{}", [])
+    assert "There is no plain eps" in text
+    assert "times as likely" not in text
+
+
 def test_it_names_the_columns_of_every_table() -> None:
     clinic = {"columns": [{"name": "age", "kind": "integer", "lower": 0, "upper": 99}]}
     tables = {"tables": [{"name": "patients", "key": "id", "schema": clinic}]}
