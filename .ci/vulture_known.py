@@ -45,6 +45,7 @@ _.feature_names_in_
 
 # The test kit, which authors of plugins call.
 check_plugin
+check_rows_alone
 check_weight_recovery
 
 # For mechanisms of a third party: the twin of ``remaining`` for pure charges.

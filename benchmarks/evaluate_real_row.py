@@ -20,7 +20,7 @@ from sklearn.model_selection import train_test_split
 from tables import read_coded
 
 from marginalsyn.evaluation.scores import score
-from marginalsyn.plugins.reports.learners import LEARNERS, train
+from marginalsyn.plugins.reports.baselines import LEARNERS, train
 from marginalsyn.table.design import CodedRows, Task
 
 NAMES = ("accuracy", "auc", "log_loss")

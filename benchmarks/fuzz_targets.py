@@ -259,7 +259,7 @@ def _use_release(folder: Path) -> None:
     import numpy as np
     from click.testing import CliRunner
 
-    from marginalsyn.certificates.verification import verify
+    from marginalsyn.certificates.measured import verify
     from marginalsyn.cli.main import cli
     from marginalsyn.contract import Target
     from marginalsyn.errors import MarginalsynError

@@ -88,7 +88,7 @@ LINKED = (
     Mutant(
         "persons-asked-on-other-tables",
         "weights of linked tables go on although a table has changed",
-        "marginalsyn/access/person_rows.py",
+        "marginalsyn/access/linked_tables.py",
         "return trace_of(self._owner._sources)",
         "return None",
         (RUNS, "-k", "persons_are_asked"),
@@ -128,7 +128,7 @@ LINKED = (
     Mutant(
         "certificate-of-linked-tables-unchecked",
         "a changed certificate of a release of linked tables passes",
-        "marginalsyn/certificates/verification.py",
+        "marginalsyn/certificates/certifying.py",
         "    if found:\n        return found\n",
         "    if found or is_linked_release(path):\n        return found\n",
         (TABLES, "-k", "certificate"),
@@ -136,7 +136,7 @@ LINKED = (
     Mutant(
         "person-row-for-each-child",
         "a person of the root's own columns has a row for each row below",
-        "marginalsyn/access/person_rows.py",
+        "marginalsyn/access/linked_tables.py",
         "            counts = forest.numbers(child)\n",
         "            counts = forest.tables[child.name].select(of=child.link).mutate(number=1)\n",
         (PERSONS_TABLE, "-k", "one_row_more"),

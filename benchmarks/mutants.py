@@ -138,7 +138,7 @@ MUTANTS = (
     Mutant(
         "replay-of-another-law",
         "a resumed run takes the answer of one law for that of another",
-        "marginalsyn/access/replayed_noise.py",
+        "marginalsyn/access/prepaid_budget.py",
         "public = [number, question, list(shape)",
         'public = [number, "", list(shape)',
         ("tests/records/test_journal.py", "-k", "another_question"),
@@ -146,7 +146,7 @@ MUTANTS = (
     Mutant(
         "replay-under-another-law",
         "answers of a resumed run are recorded under a law that they were not drawn from",
-        "marginalsyn/access/replayed_noise.py",
+        "marginalsyn/access/prepaid_budget.py",
         "self.used.note(law)",
         'self.used.note("discrete Gaussian")',
         ("tests/records/test_journal.py", "-k", "told_again"),
@@ -228,7 +228,7 @@ MUTANTS = (
     Mutant(
         "teachers-by-position",
         "rows go to PATE-GAN's teachers by where they stand, so that one row moves all others",
-        "plugins/networks/teachers.py",
+        "plugins/networks/pategan.py",
         "        marks = key.marks(words, ranks)\n",
         "        marks = key.marks(np.arange(len(words), dtype=np.uint64)[:, None], 0 * ranks)\n",
         ("tests/plugins/networks/test_pategan.py", "-k", "one_row"),
@@ -236,7 +236,7 @@ MUTANTS = (
     Mutant(
         "one-teacher-for-a-replaced-row",
         "a replaced row is taken to change one teacher; it may change two",
-        "plugins/networks/teachers.py",
+        "plugins/networks/pategan.py",
         "return neighbours.l1 * math.sqrt(queries)",
         "return math.sqrt(queries)",
         ("tests/plugins/networks/test_pategan.py", "-k", "one_row_moves_votes"),
@@ -323,7 +323,7 @@ MUTANTS = (
     Mutant(
         "half-an-embedding",
         "kernel mean embedding takes half the sensitivity when a row is replaced",
-        "plugins/points/fourier_features.py",
+        "plugins/points/kme.py",
         "return neighbours.l1 * longest",
         "return longest",
         ("tests/plugins/points/test_embedding.py", "-k", "sensitivity_at_most"),
@@ -347,7 +347,7 @@ MUTANTS = (
     Mutant(
         "two-cells",
         "a row is counted in its own cell and in the first",
-        "plugins/points/grid.py",
+        "plugins/points/histogram.py",
         "np.add.at(found, self.places(points), weights)",
         "np.add.at(found, self.places(points), weights); found[0] += len(points)",
         ("tests/plugins/points/test_embedding.py", "-k", "one_cell"),
@@ -551,7 +551,7 @@ MUTANTS = (
     Mutant(
         "low-threshold",
         "a text of one row is told more often than delta says",
-        "marginalsyn/privacy/set_union.py",
+        "marginalsyn/privacy/selection.py",
         "        yield gaussian_tail(scale, threshold - whole, rounded)\n",
         "        yield gaussian_tail(scale, threshold, rounded)\n",
         ("tests/privacy/test_set_union.py", "-k", "least"),
@@ -559,7 +559,7 @@ MUTANTS = (
     Mutant(
         "one-value-persons",
         "the threshold is that of persons with one row",
-        "marginalsyn/privacy/set_union.py",
+        "marginalsyn/privacy/selection.py",
         "        yield min(1.0, float(np.max(large + others * rare)) * _UP)\n",
         "        yield min(1.0, float(large[0]) * _UP)\n",
         ("tests/privacy/test_set_union.py", "-k", "rows"),
@@ -624,7 +624,7 @@ MUTANTS = (
     Mutant(
         "ledger-not-synced",
         "a charge may still be in memory when the rows are read",
-        "marginalsyn/records/store.py",
+        "marginalsyn/records/ledger_file.py",
         "PRAGMA synchronous=EXTRA",
         "PRAGMA synchronous=OFF",
         ("tests/records/test_ledger.py", "-k", "synced"),
@@ -632,7 +632,7 @@ MUTANTS = (
     Mutant(
         "deletion-not-synced",
         "a power cut may bring back what undoes a charge",
-        "marginalsyn/records/store.py",
+        "marginalsyn/records/ledger_file.py",
         "PRAGMA synchronous=EXTRA",
         "PRAGMA synchronous=FULL",
         ("tests/records/test_ledger.py", "-k", "synced"),
@@ -640,7 +640,7 @@ MUTANTS = (
     Mutant(
         "charge-not-committed",
         "a charge is undone when the ledger's file is closed",
-        "marginalsyn/records/store.py",
+        "marginalsyn/records/ledger_file.py",
         '        db.execute("COMMIT")\n',
         "        pass\n",
         ("tests/records/test_ledger.py", "-k", "add_up"),
@@ -1165,7 +1165,7 @@ MUTANTS = (
     Mutant(
         "answer-told-before-kept",
         "a mechanism has an answer that its run could lose",
-        "marginalsyn/access/replayed_noise.py",
+        "marginalsyn/access/prepaid_budget.py",
         "self._journal.append(Answer(asked, value, laws, used_libraries()))",
         "pass",
         ("tests/records/test_journal.py", "-k", "told_again or tells_no_more"),
@@ -1189,7 +1189,7 @@ MUTANTS = (
     Mutant(
         "journal-not-flushed",
         "an answer is told before it is on the disk",
-        "marginalsyn/records/store.py",
+        "marginalsyn/records/ledger_file.py",
         "PRAGMA synchronous=EXTRA",
         "PRAGMA synchronous=NORMAL",
         ("tests/records/test_journal.py", "-k", "on_the_disk"),
@@ -1197,7 +1197,7 @@ MUTANTS = (
     Mutant(
         "two-processes-on-one-run",
         "a second process draws answers for a run that is going on",
-        "marginalsyn/records/store.py",
+        "marginalsyn/records/ledger_file.py",
         "PRAGMA locking_mode=EXCLUSIVE",
         "PRAGMA locking_mode=NORMAL",
         ("tests/records/test_journal.py", "-k", "at_a_time"),
@@ -1214,7 +1214,7 @@ MUTANTS = (
     Mutant(
         "texts-taken-at-their-word",
         "a text in a Parquet file that is not UTF-8 ends a paid run",
-        "marginalsyn/sources/parquet.py",
+        "marginalsyn/sources/formats.py",
         '"coalesce(TRY(decode({0})), CAST({0} AS VARCHAR))"',
         '"decode({0})"',
         (VALUES, "-k", "paid_run or parquet"),
@@ -1222,7 +1222,7 @@ MUTANTS = (
     Mutant(
         "times-taken-at-their-word",
         "a time in a Parquet file that is none ends a paid run",
-        "marginalsyn/sources/parquet.py",
+        "marginalsyn/sources/formats.py",
         'f"CASE WHEN {{0}} BETWEEN {-most} AND {most} THEN {made} END"',
         "made",
         (VALUES, "-k", "paid_run or parquet"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from mutants import Mutant
 
 PATEGAN = "plugins/networks/pategan.py"
-TEACHERS = "plugins/networks/teachers.py"
+TEACHERS = "plugins/networks/pategan.py"
 CHOOSING = "marginalsyn/generators/batch_selection.py"
 BUGS = "tests/plugins/audit/test_published_bugs.py"
 

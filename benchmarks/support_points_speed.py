@@ -16,11 +16,11 @@ from marginalsyn import datasets
 from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import make_config
 from marginalsyn.host import generate
-from marginalsyn.plugins.points.field import Field
-from marginalsyn.plugins.points.kernels import candidates as candidate_walk
-from marginalsyn.plugins.points.kernels import random_walk
-from marginalsyn.plugins.points.kernels.random_walk import make_law
+from marginalsyn.plugins.points import candidates as candidate_walk
+from marginalsyn.plugins.points import random_walk
+from marginalsyn.plugins.points.fitting import Field
 from marginalsyn.plugins.points.point_generator import candidates
+from marginalsyn.plugins.points.random_walk import make_law
 from marginalsyn.plugins.points.slices import public_slices
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Neighbours

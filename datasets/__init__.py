@@ -225,7 +225,7 @@ def export(name: str, folder: str | Path, *, force: bool = False) -> list[Path]:
 def _text(name: str, facts: dict[str, Any]) -> str:
     """The table as CSV text; a bundled one is checked against its hash."""
     if facts["source"] != "bundled":
-        from marginalsyn.datasets.sklearn_tables import fetch
+        from marginalsyn.datasets.files import fetch
 
         return fetch(name).to_csv(index=False, lineterminator="\n")
     return files.published(name, name, facts["sha256"])

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from marginalsyn.answers.answering import estimate
     from marginalsyn.answers.combining import combine
     from marginalsyn.answers.imputations import impute
-    from marginalsyn.certificates.verification import verify
+    from marginalsyn.certificates.measured import verify
     from marginalsyn.contract import make_config
     from marginalsyn.drafting.draft import infer_schema
     from marginalsyn.errors import MarginalsynError

@@ -33,13 +33,14 @@ MOVED: dict[str, dict[str, str]] = {
     },
     "budget.laws": {"*": "privacy.laws"},
     "certificates.certificate": {"*": "plugins.research.moment_certificate"},
-    "certificates.moments": {"*": "plugins.reports.moments"},
+    "certificates.moments": {"*": "plugins.reports.bounds_report"},
     "certificates.noisy_moments": {"*": "plugins.research.noisy_moments"},
     "evaluation": {"Report": "evaluation.reports"},
     **{
         f"evaluation.{name}": {"*": f"plugins.reports.{name}"}
-        for name in ("baselines", "column_charts", "learners", "membership", "tstr")
+        for name in ("baselines", "column_charts", "membership", "tstr")
     },
+    "evaluation.learners": {"*": "plugins.reports.baselines"},
     "exchange": dict.fromkeys(("export_schema", "import_schema"), "plugins.exchange.schemas"),
     "graphical": {"project_to_simplex": "graphical.estimation"},
     "networks": {"WeightedGenerator": "plugins.networks.weighted_generator"},

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from marginalsyn import Budget, Charge, Ledger, Neighbours, PrivateTable, make_noise
-from marginalsyn.certificates.verification import verify
+from marginalsyn.certificates.measured import verify
 from marginalsyn.contract import Synthesis, config_to_json, make_config
 from marginalsyn.errors import (
     BudgetError,

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from marginalsyn import Ledger, Schema, Synthesizer
-from marginalsyn.certificates.verification import verify
+from marginalsyn.certificates.measured import verify
 from marginalsyn.errors import BudgetError, PluginError, SchemaError, UsageError
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
 

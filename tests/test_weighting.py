@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from marginalsyn import Budget, Charge, Ledger, Neighbours, PrivateTable, Schema, make_noise
-from marginalsyn.certificates.verification import verify
+from marginalsyn.certificates.measured import verify
 from marginalsyn.contract import LogWeights, Plan, Target, make_weights, option
 from marginalsyn.errors import (
     BudgetError,

@@ -16,8 +16,7 @@ from pathlib import Path
 from marginalsyn.errors import LedgerError, UsageError
 from marginalsyn.records.entries import Known, parse_line
 from marginalsyn.records.ledger import Ledger
-from marginalsyn.records.ledger_file import LedgerFile
-from marginalsyn.records.store import is_damaged, make_folder
+from marginalsyn.records.ledger_file import LedgerFile, is_damaged, make_folder
 from marginalsyn.records.totals import LedgerState
 from marginalsyn.records.workspace import identify, slug
 from marginalsyn.sources.identity import identity

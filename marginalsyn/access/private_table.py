@@ -12,8 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from marginalsyn.access.prepaid_budget import PrepaidBudget
-from marginalsyn.access.replayed_noise import ReplayedNoise
+from marginalsyn.access.prepaid_budget import PrepaidBudget, ReplayedNoise
 from marginalsyn.access.rows import Holdout, PrivateRows, RowBatch
 from marginalsyn.access.visit import Visit
 from marginalsyn.errors import SchemaError, UsageError, explained

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from marginalsyn.access.replayed_noise import bare_noise
+from marginalsyn.access.prepaid_budget import bare_noise
 from marginalsyn.contract import Measurement
 from marginalsyn.errors import BudgetError, UsageError
 from marginalsyn.libraries import record_libraries, took_part
@@ -19,7 +19,7 @@ from marginalsyn.privacy.charges import Charge, Neighbours
 from marginalsyn.privacy.laws import DiscreteGaussian
 from marginalsyn.privacy.recorded_laws import UNRECORDED, samplers, used_of
 from marginalsyn.privacy.rounded_normal import RoundedGaussian
-from marginalsyn.privacy.set_union import union_delta
+from marginalsyn.privacy.selection import union_delta
 from marginalsyn.table.codec import Codec
 
 if TYPE_CHECKING:
@@ -311,7 +311,7 @@ class Visit:
             name: of a column whose categories are private.
             sigma: the noise's standard deviation in every count.
             threshold: what a noisy count must reach, in parts of one person.
-            delta: what :func:`marginalsyn.privacy.set_union.union_delta` gives for it, or more.
+            delta: what :func:`marginalsyn.privacy.selection.union_delta` gives for it, or more.
             length: count the first so many characters of every text.
             purpose: recorded in the statement.
         """

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.access.visit import Visit
 from marginalsyn.certificates.certifying import (
     CONFIDENCE,
+    MOMENT_CERTIFICATE,
+    MOMENTS,
     agree,
     buy,
     check_origin,
@@ -27,14 +30,17 @@ from marginalsyn.certificates.excess_plan import PURPOSE, SLACK, MeasuredPlan, M
 from marginalsyn.certificates.least_loss import Chunk, Objective, minimise
 from marginalsyn.certificates.linear_models import Measure, Problem
 from marginalsyn.contract import plain
-from marginalsyn.errors import ReleaseError, UsageError
+from marginalsyn.errors import MarginalsynError, ReleaseError, UsageError
 from marginalsyn.graphical.estimation import estimate_total
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import covers
 from marginalsyn.privacy.noise import Noise
 from marginalsyn.progress import Progress, Silent
 from marginalsyn.records.resume import RunRecorder
-from marginalsyn.release.folder import Release
+from marginalsyn.registry import needed_part
+from marginalsyn.release.folder import Release, check_folder
+from marginalsyn.release.linked import is_linked_release
+from marginalsyn.release.linked_table import TableRelease
 from marginalsyn.table.design import CodedRows
 from marginalsyn.table.schema import Schema
 
@@ -295,3 +301,38 @@ _MEANING = (
     "squared errors in the label's own units. The bounds are about the real rows that the release "
     "was made from, and say nothing of other rows."
 )
+
+
+def verify(path: str | Path) -> list[str]:
+    """Check a release: hashes, files, the statement, rows against the schema, weights.
+
+    The charges are added up again, and what the statement says of its guarantee, noise and versions
+    is derived again from the laws and libraries that it records.
+
+    Args:
+        path: the release folder.
+
+    Returns:
+        What is wrong, one line each; an empty list when nothing is. That the noise was seeded or
+        the schema drafted from data is no fault of the folder: ``statement.warnings`` says so.
+
+    Example:
+        >>> verify("release")
+        []
+    """
+    found = check_folder(path)
+    if found:
+        return found
+    try:
+        release = (TableRelease if is_linked_release(path) else Release).read(path)
+        return _moment_problems(release) + measured_problems(release)
+    except MarginalsynError as error:
+        return [str(error)]
+
+
+def _moment_problems(release: Release) -> list[str]:
+    """What is wrong with the certificate from noisy moments, where there is one."""
+    if MOMENTS not in release.statement.files:
+        return []
+    found: list[str] = needed_part(MOMENT_CERTIFICATE, f"the check of {MOMENTS}").problems(release)
+    return found

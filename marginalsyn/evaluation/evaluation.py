@@ -268,7 +268,7 @@ def evaluate(
         in_sample: ``real`` was seen by the generator; everything says so.
         degree: the largest number of columns of a marginal.
         workload: marginals in place of all up to ``degree``.
-        models: learners by name, see :data:`marginalsyn.plugins.reports.learners.LEARNERS`.
+        models: learners by name, see :data:`marginalsyn.plugins.reports.baselines.LEARNERS`.
         reports: their names; all that are part of an evaluation by default.
         repeats: of random splits, or of what is random.
         baselines: ``dpsgd``, ``gradient``, ``pate``: private training on real rows.

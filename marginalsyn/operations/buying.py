@@ -252,7 +252,7 @@ class BuyMaxRows(Buy):
     )
 
     def purchase(self) -> Purchase:
-        from marginalsyn.purchases.max_rows import MaxRows
+        from marginalsyn.purchases.quantiles import MaxRows
 
         asked: Any = {"unit": self.unit, "order": self.order, "cap": self.cap, "tail": self.tail}
         return MaxRows(schema=self.read_schema(), budget=self.amount(), **asked)

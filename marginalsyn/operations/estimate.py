@@ -312,7 +312,7 @@ class Combine(Operation["pd.DataFrame"]):
         """Combine the results of each term."""
         from marginalsyn.answers.combining import combine
         from marginalsyn.contract import plain
-        from marginalsyn.operations.tables import read_table
+        from marginalsyn.operations.files import read_table
         from marginalsyn.release.folder import Release
 
         results = Path(self.results)

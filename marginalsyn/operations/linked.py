@@ -18,8 +18,7 @@ from marginalsyn.operations.origins import (
     open_ledger,
     rows_of,
 )
-from marginalsyn.people.tree import LinkedSchema, Lookup
-from marginalsyn.people.tree_file import linked_file
+from marginalsyn.people.tree import LinkedSchema, Lookup, linked_file
 from marginalsyn.table.unit import ROW, Unit
 
 if TYPE_CHECKING:

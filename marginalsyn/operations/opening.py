@@ -17,8 +17,8 @@ from marginalsyn.operations.origins import Input, PrivateInput, find_origin, row
 from marginalsyn.records.ledger import Ledger
 
 if TYPE_CHECKING:
+    from marginalsyn.operations.files import Table
     from marginalsyn.operations.groups import Named
-    from marginalsyn.operations.tables import Table
     from marginalsyn.privacy.charges import Neighbours
     from marginalsyn.records.resume import RunRecorder
     from marginalsyn.release.folder import Release

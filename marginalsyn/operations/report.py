@@ -60,7 +60,7 @@ class Report(OfRelease["Publication"]):
 
     def run(self, session: Session = PYTHON) -> Result[Any]:
         """Check the release, then write its page."""
-        from marginalsyn.certificates.verification import verify
+        from marginalsyn.certificates.measured import verify
         from marginalsyn.evaluation.publication import publish
         from marginalsyn.operations.files import write_text
         from marginalsyn.release.linked import open_release

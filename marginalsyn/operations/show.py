@@ -183,7 +183,7 @@ class Verify(OfRelease[list[str]]):
 
     def run(self, session: Session = PYTHON) -> Result[list[str]]:
         """List the problems of the release."""
-        from marginalsyn.certificates.verification import verify
+        from marginalsyn.certificates.measured import verify
         from marginalsyn.release.linked import open_release
 
         path = self.folder()

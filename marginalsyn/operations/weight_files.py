@@ -16,10 +16,9 @@ import numpy as np
 from marginalsyn import defaults
 from marginalsyn.contract import Target
 from marginalsyn.errors import UsageError
-from marginalsyn.operations.files import replace_file
+from marginalsyn.operations.files import TABLES, is_table, read_table, replace_file, rows_in
 from marginalsyn.operations.origins import labelled
 from marginalsyn.operations.other_rows import adopt_rows, take_rows
-from marginalsyn.operations.tables import TABLES, is_table, read_table, rows_in
 from marginalsyn.release.folder import LOG, Release, preflight
 from marginalsyn.release.linked import PersonsRelease, is_linked_release
 from marginalsyn.sources.identity import same_source
@@ -33,9 +32,9 @@ from marginalsyn.weights.columns import weights_csv
 if TYPE_CHECKING:
     import pandas as pd
 
+    from marginalsyn.operations.files import Table
     from marginalsyn.operations.origins import Input
     from marginalsyn.operations.other_rows import Findings
-    from marginalsyn.operations.tables import Table
     from marginalsyn.privacy.charges import Neighbours
     from marginalsyn.records.ledger import Ledger
     from marginalsyn.weights.columns import WeightColumn

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from marginalsyn.errors import SchemaError, UsageError
 from marginalsyn.privacy.charges import Approximate, Charge
-from marginalsyn.privacy.set_union import union_delta, union_threshold
+from marginalsyn.privacy.selection import union_delta, union_threshold
 from marginalsyn.privacy.zcdp import gaussian_rho, gaussian_sigma
 from marginalsyn.purchases.purchase import Purchase, with_fields
 from marginalsyn.sources.persons import WHOLE

@@ -21,9 +21,8 @@ from marginalsyn.errors import SchemaError
 from marginalsyn.privacy.charges import Charge
 from marginalsyn.privacy.zcdp import gaussian_rho, gaussian_sigma
 from marginalsyn.purchases.purchase import Purchase, grid_of, whole_counts, with_fields
-from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
+from marginalsyn.table.numeric import PRIVATE, ContinuousColumn, IntegerColumn, Shape
 from marginalsyn.table.schema import Schema
-from marginalsyn.table.shape import PRIVATE, Shape
 
 if TYPE_CHECKING:
     from marginalsyn.access.visit import Visit

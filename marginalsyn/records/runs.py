@@ -28,7 +28,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from marginalsyn.errors import LedgerError, MarginalsynError, UsageError, reason_of
 from marginalsyn.records.entries import Entry
 from marginalsyn.records.ledger import Ledger
-from marginalsyn.records.store import is_busy, open_file, transaction, write_bytes
+from marginalsyn.records.ledger_file import is_busy, open_file, transaction, write_bytes
 
 FOLDER = "journals"
 # Facts of a run that may differ when it goes on.

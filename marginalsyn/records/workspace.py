@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from marginalsyn import defaults
 from marginalsyn.errors import UsageError
 from marginalsyn.privacy.charges import Neighbours
-from marginalsyn.records.store import write_bytes
+from marginalsyn.records.ledger_file import write_bytes
 from marginalsyn.validation import check_address
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from marginalsyn.contract import Measurement, Model
 from marginalsyn.errors import ReleaseError
-from marginalsyn.people.persons_table import persons_frame, persons_schema
+from marginalsyn.people.drawing import persons_frame, persons_schema
 from marginalsyn.people.tree import LinkedSchema, LinkedTable
 from marginalsyn.people.views import views_of
 from marginalsyn.release import folder as single

@@ -15,7 +15,7 @@ import pandas as pd
 
 from marginalsyn.contract import Measurement, Model
 from marginalsyn.errors import ReleaseError
-from marginalsyn.people.persons_table import values_of
+from marginalsyn.people.drawing import values_of
 from marginalsyn.people.tree import LinkedSchema
 from marginalsyn.people.views import View, own_columns, renamed, views_of
 from marginalsyn.release import folder as single

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO
 
 from marginalsyn.errors import ReleaseError
-from marginalsyn.records.store import sync_folder
+from marginalsyn.records.ledger_file import sync_folder
 
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _FREE = 16 * 2**20

@@ -24,8 +24,14 @@ from typing import TYPE_CHECKING, Any
 
 from marginalsyn.errors import DataError, UsageError
 from marginalsyn.sources.databases import in_plain_types, open_urls
-from marginalsyn.sources.formats import FORMATS, split_sheet
-from marginalsyn.sources.parquet import described, parquet_types, read_parquet_schema, read_rows
+from marginalsyn.sources.formats import (
+    FORMATS,
+    described,
+    parquet_types,
+    read_parquet_schema,
+    read_rows,
+    split_sheet,
+)
 from marginalsyn.table.engine import (
     Connection,
     engine_errors,

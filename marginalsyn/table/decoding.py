@@ -10,10 +10,9 @@ import pandas as pd
 
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn
 from marginalsyn.table.moments import MomentColumn
-from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
+from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn, Shape
 from marginalsyn.table.parts import codes_of, part_columns, part_name, parts_of, steer
 from marginalsyn.table.schema import AnyColumn, Schema
-from marginalsyn.table.shape import Shape
 
 if TYPE_CHECKING:
     from marginalsyn.table.codec import Codec

@@ -11,9 +11,8 @@ from typing import Any, Literal
 from marginalsyn.contract import Duties
 from marginalsyn.errors import MarginalsynError
 from marginalsyn.plugins.audit.canaries import CANARIES, ODD_RECORD, AuditCase
-from marginalsyn.plugins.audit.forms import forms_of
 from marginalsyn.plugins.audit.runs import Batch, extend, laboratory
-from marginalsyn.plugins.audit.scoring import FEWEST, prove_eps
+from marginalsyn.plugins.audit.scoring import FEWEST, forms_of, prove_eps
 from marginalsyn.plugins.audit.statistics import least_eps_of_guesses
 from marginalsyn.privacy.charges import covers
 from marginalsyn.privacy.composition import Total, compose

@@ -8,8 +8,8 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from marginalsyn.plugins.audit.enumeration import Scripted, cube, halves, loss, support_law
 from marginalsyn.plugins.audit.exact import Check
+from marginalsyn.plugins.audit.exact_common import Scripted, cube, halves, loss, support_law
 from marginalsyn.plugins.points.support_points import SupportPointsConfig
 from marginalsyn.plugins.points.support_points_herding import SupportPointsHerdingConfig
 from marginalsyn.privacy.budget import Budget
@@ -151,8 +151,8 @@ def herding() -> list[Check]:
 
 def potentials() -> list[Check]:
     """Integer sums of a released potential or mean: corners and random rows, all forms."""
-    from marginalsyn.plugins.points.field import Field
-    from marginalsyn.plugins.points.fourier_features import RandomFourierFeatures
+    from marginalsyn.plugins.points.fitting import Field
+    from marginalsyn.plugins.points.kme import RandomFourierFeatures
     from marginalsyn.plugins.points.slices import public_slices
 
     rng, found = np.random.default_rng(0), []
@@ -197,7 +197,7 @@ def potentials() -> list[Check]:
 
 def cells() -> list[Check]:
     """Cells of a histogram: rows at the ends of bins, missing ones, categories in groups."""
-    from marginalsyn.plugins.points.grid import Grid
+    from marginalsyn.plugins.points.histogram import Grid
 
     rng, worst = np.random.default_rng(0), {relation: 0.0 for relation in Neighbours}
     metric = Metric(cube(3))
@@ -256,7 +256,7 @@ class _Asked(Scripted):
         super().__init__(rows, neighbours, [0], len(rows))
 
     def draw(self, law: ExponentialMechanism, scores: np.ndarray, *, purpose: str = "") -> int:
-        from marginalsyn.plugins.audit.enumeration import normalised
+        from marginalsyn.plugins.audit.exact_common import normalised
 
         self.law = normalised(law.eps * scores / (2 * law.sensitivity))
         return 0

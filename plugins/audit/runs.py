@@ -18,7 +18,13 @@ import numpy as np
 from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import Duties
 from marginalsyn.errors import MarginalsynError, PluginError
-from marginalsyn.plugins.audit.canaries import CANARIES, AuditCase
+from marginalsyn.plugins.audit.canaries import (
+    CANARIES,
+    AuditCase,
+    one_row_each,
+    repeated,
+    tables_of_persons,
+)
 from marginalsyn.plugins.audit.observations import (
     Observation,
     codes_of,
@@ -26,7 +32,6 @@ from marginalsyn.plugins.audit.observations import (
     of_synthesis,
     of_weights,
 )
-from marginalsyn.plugins.audit.people import one_row_each, repeated, tables_of_persons
 from marginalsyn.privacy.noise import Noise, make_noise
 from marginalsyn.progress import Silent
 from marginalsyn.records.ledger import Ledger

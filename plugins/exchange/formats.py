@@ -51,7 +51,7 @@ FORMATS: dict[str, Format] = {
     ),
     "registry": Format(
         summary="a record for the DP Deployments Registry of OpenDP and NIST, as YAML",
-        module="marginalsyn.plugins.exchange.registry_record",
+        module="marginalsyn.plugins.exchange.described",
         fields={
             "curator": "who publishes the rows",
             "use": "what they are meant for",

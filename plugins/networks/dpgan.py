@@ -9,26 +9,24 @@ from typing import TYPE_CHECKING, Any, Literal
 from marginalsyn.contract import Plan, Synthesis, option
 from marginalsyn.graphical.estimation import known_total
 from marginalsyn.plugins.networks.adversarial import (
-    AdversarialTraining,
-    MakerNetwork,
-    PrivateVectors,
-    train_adversarially,
-)
-from marginalsyn.plugins.networks.heads import Heads, shares_of
-from marginalsyn.plugins.networks.makers import (
     ANCHOR,
     COUNTS,
     GENERATOR_HIDDEN,
     GENERATOR_RATE,
     LATENT,
+    AdversarialTraining,
     MakerConfig,
     MakerGenerator,
+    MakerNetwork,
+    PrivateVectors,
     score_rows,
+    train_adversarially,
 )
+from marginalsyn.plugins.networks.heads import Heads, shares_of
 from marginalsyn.plugins.networks.tensorflow_engine import Network
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours, SubsampledGaussian
-from marginalsyn.privacy.noise_search import find_noise_multiplier
+from marginalsyn.privacy.composition import find_noise_multiplier
 from marginalsyn.privacy.zcdp import gaussian_sigma
 from marginalsyn.weights.dense import layers_of, pack_layers
 from marginalsyn.weights.dp_sgd import Training
@@ -270,3 +268,34 @@ class DPGAN(MakerGenerator):
             meta={"given": list(self.given), "scores": "critic" if critic else "log-odds"},
             notes={"lot": training.lot, **self.facts},
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DPCGANConfig(DPGANConfig):
+    """A conditional adversarial network, trained privately (Torkzadehmahani et al. 2019).
+
+    As :class:`~marginalsyn.plugins.networks.dpgan.DPGANConfig`, but rows are made *for* a value of
+    one column, the label by default: its noisy counts, a small charge of their own, say how often
+    each value is asked for, and both networks see the value. So the label's shares are those of the
+    counts, and a rare class is not lost. A schema without a label, or with nothing else, is
+    generated as ``dpgan`` does.
+
+    Example:
+        >>> DPCGANConfig(condition="sex").condition
+        'sex'
+    """
+
+    name = "dpcgan"
+    summary = "adversarial network conditional on the label, trained by DP-SGD"
+
+    condition: str | None = option(
+        None, "The column that the generator is conditioned on. [default: the label]"
+    )
+
+    def configure(self, schema: Schema, budget: Budget) -> DPGAN:
+        return DPGAN(config=self, schema=schema, budget=budget, given=self.given(schema))
+
+    def given(self, schema: Schema) -> tuple[str, ...]:
+        """The columns that rows are made for."""
+        name = schema.label if self.condition is None else schema.column(self.condition).name
+        return (name,) if name is not None and len(schema.names) > 1 else ()

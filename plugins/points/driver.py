@@ -123,8 +123,8 @@ def run_chains(
         report: Called with the share of the first chain's draws that is done.
 
     Example:
-        >>> from marginalsyn.plugins.points.kernels.random_walk import build_walk
-        >>> from marginalsyn.plugins.points.kernels.random_walk import make_law
+        >>> from marginalsyn.plugins.points.random_walk import build_walk
+        >>> from marginalsyn.plugins.points.random_walk import make_law
         >>> rng = np.random.default_rng(0)
         >>> law = make_law(rng.random((50, 2)), coefficient=5.0, root=True)
         >>> schedule = Schedule.tuned(law.coefficient, steps=100, burn=50)
@@ -231,8 +231,8 @@ def summarise(run: ChainRun) -> dict[str, Any]:
 
     Example:
         >>> from marginalsyn.plugins.points.driver import Schedule, run_chains
-        >>> from marginalsyn.plugins.points.kernels.random_walk import build_walk
-        >>> from marginalsyn.plugins.points.kernels.random_walk import make_law
+        >>> from marginalsyn.plugins.points.random_walk import build_walk
+        >>> from marginalsyn.plugins.points.random_walk import make_law
         >>> rng = np.random.default_rng(0)
         >>> law = make_law(rng.random((50, 2)), coefficient=5.0, root=True)
         >>> schedule = Schedule.tuned(law.coefficient, steps=100, burn=50)

@@ -25,7 +25,7 @@ from marginalsyn.privacy.zcdp import exponential_eps
 
 if TYPE_CHECKING:
     from marginalsyn.access.visit import Visit
-    from marginalsyn.plugins.points.kernels.random_walk import Law
+    from marginalsyn.plugins.points.random_walk import Law
     from marginalsyn.progress import Progress
     from marginalsyn.table.schema import Schema
 
@@ -217,7 +217,7 @@ class SupportPoints(PointGenerator):
     def _draw(self, visit: Visit, progress: Progress) -> tuple[np.ndarray, dict[str, Any]]:
         """The released chains' ends, and figures of all chains for the curator."""
         from marginalsyn.plugins.points.driver import Schedule, run_chains, summarise
-        from marginalsyn.plugins.points.kernels.random_walk import build_walk
+        from marginalsyn.plugins.points.random_walk import build_walk
 
         config, metric = self.config, self.metric
         # The guarantee is about the law of the chains' ends over their own moves, which meet the
@@ -245,7 +245,7 @@ class SupportPoints(PointGenerator):
 
     def _target(self, rows: np.ndarray, rng: np.random.Generator) -> Law:
         from marginalsyn.plugins.points.fitting import mixed_support_points
-        from marginalsyn.plugins.points.kernels.random_walk import make_law
+        from marginalsyn.plugins.points.random_walk import make_law
 
         config, space = self.config, self.metric.space
         if not len(rows):

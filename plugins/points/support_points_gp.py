@@ -27,7 +27,7 @@ from marginalsyn.privacy.zcdp import gaussian_sigma
 
 if TYPE_CHECKING:
     from marginalsyn.access.visit import Visit
-    from marginalsyn.plugins.points.field import Field
+    from marginalsyn.plugins.points.fitting import Field
     from marginalsyn.plugins.points.slices import Slices
     from marginalsyn.progress import Progress
     from marginalsyn.table.schema import Schema
@@ -124,7 +124,7 @@ class SupportPointsGP(PointGenerator):
 
     @cached_property
     def field(self) -> Field:
-        from marginalsyn.plugins.points.field import Field
+        from marginalsyn.plugins.points.fitting import Field
 
         space = self.metric.space
         side = int(self.config.candidates ** (1.0 / space.numeric) + 1e-9)

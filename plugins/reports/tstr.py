@@ -18,7 +18,7 @@ from marginalsyn.evaluation.scores import (
     score,
     standard_error,
 )
-from marginalsyn.plugins.reports.learners import Fit, Learner, train
+from marginalsyn.plugins.reports.baselines import Fit, Learner, train
 from marginalsyn.progress import Progress, Silent
 from marginalsyn.table.design import CodedRows, Task
 

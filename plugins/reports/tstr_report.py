@@ -57,8 +57,7 @@ class TstrReport(Report):
     def compute(
         self, case: Case, ground: RealData, options: Options, progress: Progress
     ) -> Block | None:
-        from marginalsyn.plugins.reports.baselines import train_baselines
-        from marginalsyn.plugins.reports.learners import choose_learners
+        from marginalsyn.plugins.reports.baselines import choose_learners, train_baselines
         from marginalsyn.plugins.reports.tstr import evaluate_models
         from marginalsyn.table.design import Task
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from marginalsyn.contract import LogWeights, Plan, WeightConfig, WeightEstimator, option
 from marginalsyn.table.features import Features
-from marginalsyn.weights.logistic import REFERENCE
+from marginalsyn.weights.logistic import REFERENCE, LinearConfig, LinearEstimator
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,6 +18,24 @@ if TYPE_CHECKING:
     from marginalsyn.contract import Target
     from marginalsyn.privacy.budget import Budget
     from marginalsyn.progress import Progress
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogregConfig(LinearConfig):
+    """The regression of ``beta-noised`` without noise. **Not private.**
+
+    Example:
+        >>> LogregConfig().private
+        False
+    """
+
+    name = "logreg"
+    summary = "logistic regression without noise; not private, for research"
+    private = False
+
+    def configure(self, target: Target, budget: Budget) -> LinearEstimator:
+        regression = self.regression(target, budget.neighbours, lambda _: 0.0)
+        return LinearEstimator(regression=regression)
 
 
 @dataclass(frozen=True, kw_only=True)

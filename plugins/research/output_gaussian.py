@@ -88,3 +88,20 @@ def _spectral_norm(regression: Regression) -> float:
     """The largest singular value of the synthetic rows' features less their mean."""
     design = regression.synthetic
     return float(np.sqrt(design.rows * design.variances[-1])) * (1 + 1e-9)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutputLaplaceConfig(OutputGaussianConfig):
+    """As ``output-gaussian`` with Laplace noise, which is pure. **Prefer beta-noised.**
+
+    The vector of N log-weights moves by at most sqrt(N) ||X|| D2 in l1, and the noise of each has
+    that over eps as its scale: eps is for all rows together.
+
+    Example:
+        >>> OutputLaplaceConfig().law
+        'laplace'
+    """
+
+    name = "output-laplace"
+    summary = "Laplace noise on every log-weight; beta-noised needs less"
+    law = "laplace"

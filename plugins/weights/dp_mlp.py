@@ -12,7 +12,7 @@ import numpy as np
 
 from marginalsyn.contract import LogWeights, Plan, WeightConfig, WeightEstimator, option
 from marginalsyn.privacy.charges import SubsampledGaussian
-from marginalsyn.privacy.noise_search import find_noise_multiplier
+from marginalsyn.privacy.composition import find_noise_multiplier
 from marginalsyn.table.features import FeatureRows, Features
 from marginalsyn.weights.conditional import check_label, check_target, has_label
 from marginalsyn.weights.dense import check_layers, check_number

@@ -18,7 +18,7 @@ from scipy import stats
 
 from marginalsyn.access.prepaid_budget import PrepaidBudget
 from marginalsyn.access.private_table import PrivateTable
-from marginalsyn.certificates.verification import verify
+from marginalsyn.certificates.measured import verify
 from marginalsyn.contract import make_config, make_weights
 from marginalsyn.errors import BudgetError, UsageError
 from marginalsyn.host import calibrate, generate, weigh

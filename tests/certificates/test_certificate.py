@@ -26,12 +26,12 @@ from marginalsyn import (
 )
 from marginalsyn.certificates.certifying import CONFIDENCE
 from marginalsyn.certificates.linear_models import GRID, Frame
-from marginalsyn.certificates.verification import verify
+from marginalsyn.certificates.measured import verify
 from marginalsyn.contract import make_config
 from marginalsyn.errors import BudgetError, UsageError
 from marginalsyn.host import generate
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
-from marginalsyn.plugins.reports.moments import moment_errors
+from marginalsyn.plugins.reports.bounds_report import moment_errors
 from marginalsyn.plugins.research.moment_certificate import (
     ARRAYS,
     COUNTED,

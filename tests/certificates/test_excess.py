@@ -22,7 +22,7 @@ from marginalsyn.certificates.excess import (
     uniform_error,
 )
 from marginalsyn.errors import UsageError
-from marginalsyn.plugins.reports.moments import paper_bounds
+from marginalsyn.plugins.reports.bounds_report import paper_bounds
 
 
 def errors_of(

@@ -30,8 +30,13 @@ from marginalsyn.certificates.excess_plan import (
 )
 from marginalsyn.certificates.least_loss import Chunk, Least, Objective, least_loss
 from marginalsyn.certificates.linear_models import Measure, Problem
-from marginalsyn.certificates.measured import MEASURED, certify_measured, fitted, read_measured
-from marginalsyn.certificates.verification import verify
+from marginalsyn.certificates.measured import (
+    MEASURED,
+    certify_measured,
+    fitted,
+    read_measured,
+    verify,
+)
 from marginalsyn.contract import make_config
 from marginalsyn.errors import BudgetError, UsageError
 from marginalsyn.host import generate

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from marginalsyn.cli.downloads import brought
 from marginalsyn.cli.screen import Notes
+from marginalsyn.cli.start import brought
 from marginalsyn.errors import DataError, UsageError
 
 TABLE = "age,ill\n" + "".join(f"{20 + i % 50},{'yes' if i % 3 else 'no'}\n" for i in range(300))

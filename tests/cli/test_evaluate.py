@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from marginalsyn import Schema, Workspace, datasets
 from marginalsyn.access.private_table import STAMP
-from marginalsyn.certificates.verification import verify
+from marginalsyn.certificates.measured import verify
 from marginalsyn.cli.main import cli
 from marginalsyn.release.folder import Release
 

@@ -354,7 +354,7 @@ def test_a_stop_before_the_charge_leaves_no_release(run, people, folder, monkeyp
 
 def test_a_value_that_looks_missing_is_a_category_like_any_other(run, folder) -> None:
     """`weight` and `evaluate` read a file in one way, the way in which private rows are read."""
-    from marginalsyn.operations.tables import read_table
+    from marginalsyn.operations.files import read_table
     from marginalsyn.table.codec import Codec
     from marginalsyn.table.schema import Schema
 

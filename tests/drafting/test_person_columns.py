@@ -20,9 +20,8 @@ from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.privacy.noise import make_noise
 from marginalsyn.purchases.bounds import Bins, Bounds
-from marginalsyn.purchases.max_rows import MaxRows
 from marginalsyn.purchases.purchase import Purchase, buy, whole_counts
-from marginalsyn.purchases.quantiles import cell_scores, rank_scores
+from marginalsyn.purchases.quantiles import MaxRows, cell_scores, rank_scores
 from marginalsyn.records.ledger import Ledger
 from marginalsyn.sources.persons import WHOLE
 from marginalsyn.table.schema import Schema

@@ -11,7 +11,7 @@ from marginalsyn import Schema, datasets
 from marginalsyn.errors import UsageError
 from marginalsyn.evaluation.inputs import Trials
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
-from marginalsyn.plugins.reports.learners import LEARNERS, choose_learners, train
+from marginalsyn.plugins.reports.baselines import LEARNERS, choose_learners, train
 from marginalsyn.plugins.reports.tstr import evaluate_models
 from marginalsyn.table.design import CodedRows, Task, names_of_features
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from marginalsyn.certificates.verification import verify
+from marginalsyn.certificates.measured import verify
 from marginalsyn.errors import BudgetError, LedgerError
 from marginalsyn.privacy.charges import ZCDP, Charge
 from marginalsyn.privacy.zcdp import eps_of

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from clinic_tables import TREE, clinic, write
 
-from marginalsyn.certificates.verification import verify
+from marginalsyn.certificates.measured import verify
 from marginalsyn.records.ledger import Ledger
 
 pytestmark = pytest.mark.slow

@@ -19,8 +19,7 @@ from marginalsyn import (
 from marginalsyn.contract import KNOWN
 from marginalsyn.generators.marginals import stored_model
 from marginalsyn.linked.drawing import models_of
-from marginalsyn.linked.generating import LinkedGenerator
-from marginalsyn.linked.known import Outlook, calibrate_chain, known_sets
+from marginalsyn.linked.generating import LinkedGenerator, Outlook, calibrate_chain, known_sets
 from marginalsyn.people.tree import LinkedTable
 from marginalsyn.people.views import views_of
 from marginalsyn.privacy.charges import ZCDP, Charge

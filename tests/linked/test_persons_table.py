@@ -23,7 +23,7 @@ from marginalsyn import (
 )
 from marginalsyn.contract import make_weights
 from marginalsyn.host import weigh
-from marginalsyn.people.persons_table import persons_frame, persons_schema
+from marginalsyn.people.drawing import persons_frame, persons_schema
 from marginalsyn.people.tree import LinkedSchema, LinkedTable
 from marginalsyn.privacy.charges import ZCDP, Charge
 from marginalsyn.release.linked import PersonsRelease

@@ -12,7 +12,7 @@ import pytest
 
 from marginalsyn import PrivateTable, Schema, Unit
 from marginalsyn.errors import UsageError
-from marginalsyn.operations.sides import both_sides, counted
+from marginalsyn.operations.comparison import both_sides, counted
 
 UNIT = Unit(column="patient_id", max_rows=3, order="day")
 SCHEMA = Schema(columns=Schema.from_domain({"a": 3, "b": 2}).columns, drop=["day"]).with_unit(UNIT)

@@ -10,8 +10,8 @@ import pytest
 from numba import njit
 from scipy import stats
 
-import marginalsyn.privacy.chacha
-from marginalsyn.privacy.chacha import ChaCha20, block
+import marginalsyn.privacy.streams
+from marginalsyn.privacy.streams import ChaCha20, block
 
 ALPHA = 1e-6
 
@@ -95,4 +95,4 @@ def test_keys_are_of_32_bytes_and_never_stored() -> None:
 
 
 def test_examples() -> None:
-    assert doctest.testmod(marginalsyn.privacy.chacha).failed == 0
+    assert doctest.testmod(marginalsyn.privacy.streams).failed == 0

@@ -11,7 +11,7 @@ from scipy import stats
 
 from marginalsyn.privacy.charges import ZCDP, Approximate, Charge, Neighbours
 from marginalsyn.privacy.composition import compose
-from marginalsyn.privacy.set_union import gaussian_tail, union_delta, union_threshold
+from marginalsyn.privacy.selection import gaussian_tail, union_delta, union_threshold
 from marginalsyn.privacy.zcdp import gaussian_rho
 
 

@@ -38,7 +38,7 @@ from marginalsyn.host import calibrate, generate, weigh
 from marginalsyn.privacy.charges import ZCDP, Approximate
 from marginalsyn.privacy.composition import compose
 from marginalsyn.privacy.noise import SeededNoise
-from marginalsyn.privacy.set_union import union_delta, union_threshold
+from marginalsyn.privacy.selection import union_delta, union_threshold
 from marginalsyn.purchases.categories import Categories, keep_largest, open_up
 from marginalsyn.purchases.purchase import buy
 from marginalsyn.records.resume import RunRecorder

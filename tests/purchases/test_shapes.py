@@ -30,8 +30,7 @@ from marginalsyn.purchases.shapes import Shapes, cuts, described, search, with_s
 from marginalsyn.release.folder import Release
 from marginalsyn.sources.persons import WHOLE
 from marginalsyn.table.codec import Codec
-from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
-from marginalsyn.table.shape import Shape
+from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn, Shape
 
 GAIN: dict[str, Any] = {"kind": "integer", "name": "gain", "lower": 0, "upper": 9999}
 AGE: dict[str, Any] = {"kind": "integer", "name": "age", "lower": 0, "upper": 99}

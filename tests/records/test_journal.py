@@ -29,7 +29,7 @@ from marginalsyn import (
     Synthesizer,
     make_noise,
 )
-from marginalsyn.access.replayed_noise import ReplayedNoise
+from marginalsyn.access.prepaid_budget import ReplayedNoise
 from marginalsyn.contract import make_config
 from marginalsyn.errors import DataError, LedgerError, UsageError
 from marginalsyn.host import generate

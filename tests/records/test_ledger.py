@@ -24,8 +24,7 @@ from marginalsyn.operations.opening import accounted
 from marginalsyn.privacy.charges import ZCDP, Approximate, Pure
 from marginalsyn.privacy.zcdp import eps_of
 from marginalsyn.records import ledger_file
-from marginalsyn.records.ledger_file import head_path
-from marginalsyn.records.store import open_file
+from marginalsyn.records.ledger_file import head_path, open_file
 
 
 def charge(rho=0.01, neighbours=Neighbours.ADD_REMOVE, **rest):

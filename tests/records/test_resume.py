@@ -14,7 +14,7 @@ import pytest
 from clinic_tables import TREE, clinic, write
 
 from marginalsyn import Ledger
-from marginalsyn.certificates.verification import verify
+from marginalsyn.certificates.measured import verify
 
 HEART = ("generate", "--dataset", "heart", "--eps", "1", "--quiet")
 RESUME = ("generate", "--resume", "--quiet")

@@ -21,7 +21,7 @@ import pandas as pd
 import pytest
 
 from marginalsyn import Charge, Neighbours, Schema, Statement, make_noise
-from marginalsyn.certificates.verification import verify
+from marginalsyn.certificates.measured import verify
 from marginalsyn.contract import Measurement, Model, Synthesis, plain
 from marginalsyn.errors import ReleaseError
 from marginalsyn.plugins.audit.testkit.generators import example_schema

@@ -23,7 +23,7 @@ from marginalsyn import (
     Statement,
     make_noise,
 )
-from marginalsyn.certificates.verification import verify
+from marginalsyn.certificates.measured import verify
 from marginalsyn.contract import build_config, make_config
 from marginalsyn.host import generate, weigh
 from marginalsyn.libraries import record_libraries, took_part

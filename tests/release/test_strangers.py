@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from marginalsyn import Budget, PrivateTable, make_noise
-from marginalsyn.certificates.verification import verify
+from marginalsyn.certificates.measured import verify
 from marginalsyn.contract import Synthesis, make_config
 from marginalsyn.errors import ReleaseError
 from marginalsyn.host import generate

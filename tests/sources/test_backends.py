@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 from marginalsyn import Budget, Charge, PrivateTable, Schema, Unit, make_noise
 from marginalsyn.drafting.draft import draft_schema
 from marginalsyn.errors import DataError
-from marginalsyn.plugins.audit.testkit.sources import check_rows_alone
+from marginalsyn.plugins.audit.testkit.generators import check_rows_alone
 from marginalsyn.privacy.charges import ZCDP, Approximate
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn, OrdinalColumn

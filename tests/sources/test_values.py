@@ -15,7 +15,7 @@ import pytest
 from marginalsyn import PrivateTable, Schema
 from marginalsyn.drafting import drafted, guess
 from marginalsyn.errors import SchemaError
-from marginalsyn.sources.parquet import described
+from marginalsyn.sources.formats import described
 from marginalsyn.sources.source import open_source, trace_of_frame
 from marginalsyn.table.arrow import arrow_table
 from marginalsyn.table.engine import engine_errors, private_engine

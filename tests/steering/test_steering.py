@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalsyn.certificates.verification import verify
+from marginalsyn.certificates.measured import verify
 from marginalsyn.errors import MissingExtraError, UsageError
 from marginalsyn.graphical.estimation import impossible_rows
 from marginalsyn.plugins.audit.testkit.generators import (

@@ -17,7 +17,7 @@ from spellings import CASES, frame, schema
 from marginalsyn import Schema
 from marginalsyn.drafting.check import check_data
 from marginalsyn.errors import SchemaError
-from marginalsyn.plugins.audit.testkit.sources import check_rows_alone
+from marginalsyn.plugins.audit.testkit.generators import check_rows_alone
 from marginalsyn.release.folder import Release
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.made import ConstantColumn, IdentifierColumn, complete

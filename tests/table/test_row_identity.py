@@ -7,8 +7,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from marginalsyn.table import row_identity
-from marginalsyn.table.row_identity import pack, ranked, ranks, unpack
+from marginalsyn.plugins.networks import heads
+from marginalsyn.plugins.networks.heads import pack, ranked, ranks, unpack
 
 SIZES = [3, 1, 70_000, 2**31 - 1, 2**31 - 1, 5, 40]
 
@@ -51,7 +51,7 @@ def test_ranks_count_the_equal_rows_before() -> None:
 
 @pytest.mark.parametrize("most", [2**24, 60, 7], ids=["one reading", "some", "many"])
 def test_ranks_are_the_same_however_rows_are_read(most: int, monkeypatch) -> None:
-    monkeypatch.setattr(row_identity, "CHUNK", 50)
+    monkeypatch.setattr(heads, "CHUNK", 50)
     for sizes in ([3, 4], SIZES):
         codes = drawn(300, sizes=sizes)
         codes = np.concatenate([codes, codes[:30]])
@@ -66,7 +66,7 @@ def test_ranks_are_the_same_however_rows_are_read(most: int, monkeypatch) -> Non
 
 def test_few_distinct_rows_are_held() -> None:
     """However many equal rows there are, and however they come."""
-    held, original = [], row_identity._merged
+    held, original = [], heads._merged
 
     def watched(words, counts, more):
         held.append(sum(map(len, more)) + len(words))
@@ -74,7 +74,7 @@ def test_few_distinct_rows_are_held() -> None:
 
     codes = drawn(20_000, sizes=[3, 2])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(row_identity, "_merged", watched)
+        patch.setattr(heads, "_merged", watched)
         batches = ranked(lambda: np.array_split(codes, 200), [3, 2], len(codes), most=1000)
         assert sum(len(words) for words, _ in batches) == 20_000
     assert max(held) < 1400

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from marginalsyn import PrivateTable, Schema
 from marginalsyn.drafting.check import check_data
 from marginalsyn.drafting.draft import infer_schema
-from marginalsyn.plugins.audit.testkit.sources import check_rows_alone
+from marginalsyn.plugins.audit.testkit.generators import check_rows_alone
 from marginalsyn.table.arrow import PLAIN, arrow_table
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 
 from marginalsyn.plugins.audit import exact_points
-from marginalsyn.plugins.audit.enumeration import (
+from marginalsyn.plugins.audit.exact_common import (
     Scripted,
     cube,
     delta_between,

@@ -6,8 +6,7 @@ import numpy as np
 
 from marginalsyn.plugins.audit.exact_weights import TOLERANCE, step_eps, worst_regression
 from marginalsyn.privacy.charges import Charge, Neighbours, SubsampledGaussian
-from marginalsyn.privacy.composition import compose
-from marginalsyn.privacy.noise_search import find_noise_multiplier
+from marginalsyn.privacy.composition import compose, find_noise_multiplier
 from marginalsyn.weights.logistic import sensitivity
 
 from .claim import GHALEBIKESABI, Claim

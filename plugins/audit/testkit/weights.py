@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from marginalsyn.access.private_table import PrivateTable
-from marginalsyn.certificates.verification import verify
+from marginalsyn.certificates.measured import verify
 from marginalsyn.contract import Duties, Plan, Target, WeightEstimator, build_config, plain
 from marginalsyn.errors import PluginError, UsageError
 from marginalsyn.generators.independent import IndependentConfig

@@ -18,10 +18,9 @@ from marginalsyn.errors import UsageError
 from marginalsyn.generators.independent import IndependentConfig
 from marginalsyn.plugins.audit.auditing import Finding, audit, summarise
 from marginalsyn.plugins.audit.canaries import CANARIES, cases_of, generator_cases, weight_cases
-from marginalsyn.plugins.audit.forms import Form, forms_of, least_sampled_eps
 from marginalsyn.plugins.audit.observations import flatten, likelihood, matrix
 from marginalsyn.plugins.audit.runs import Batch, run_batch
-from marginalsyn.plugins.audit.scoring import prove_eps
+from marginalsyn.plugins.audit.scoring import Form, forms_of, least_sampled_eps, prove_eps
 from marginalsyn.plugins.audit.statistics import (
     Rates,
     clopper_pearson,

@@ -16,10 +16,16 @@ import pytest
 
 from marginalsyn import Neighbours
 from marginalsyn.plugins.audit.auditing import audit
-from marginalsyn.plugins.audit.canaries import ODD_RECORD, cases_of
+from marginalsyn.plugins.audit.canaries import (
+    COUNTED,
+    MANY,
+    ODD_RECORD,
+    cases_of,
+    one_row_each,
+    tables_of_persons,
+)
 from marginalsyn.plugins.audit.exact_common import person_counts
 from marginalsyn.plugins.audit.exact_tape import measure
-from marginalsyn.plugins.audit.people import COUNTED, MANY, one_row_each, tables_of_persons
 from marginalsyn.plugins.audit.runs import _bench
 from marginalsyn.registry import GENERATORS
 from marginalsyn.sources import persons

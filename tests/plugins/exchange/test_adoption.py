@@ -12,9 +12,9 @@ import pytest
 from click.testing import Result
 
 from marginalsyn import MarginalsynError, Schema, sample
-from marginalsyn.certificates.verification import verify
+from marginalsyn.certificates.measured import verify
 from marginalsyn.operations.other_rows import adopt_rows
-from marginalsyn.plugins.exchange.adoption import adopt_parcel
+from marginalsyn.plugins.exchange.adopt import adopt_parcel
 from marginalsyn.plugins.exchange.parcel import Parcel, Part
 from marginalsyn.plugins.exchange.redrawing import refit, schema_of
 from marginalsyn.release.derivation import whose_words

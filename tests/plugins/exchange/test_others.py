@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 from click.testing import Result
 
-from marginalsyn.certificates.verification import verify
-from marginalsyn.plugins.exchange.adoption import adopt_parcel
+from marginalsyn.certificates.measured import verify
+from marginalsyn.plugins.exchange.adopt import adopt_parcel
 from marginalsyn.plugins.exchange.parcel import read_parcel
 from marginalsyn.release.folder import Release
 

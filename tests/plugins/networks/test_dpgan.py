@@ -36,15 +36,13 @@ from marginalsyn.plugins.networks.adversarial import (
     train_adversarially,
 )
 from marginalsyn.plugins.networks.discriminator import DiscriminatorConfig
-from marginalsyn.plugins.networks.dpcgan import DPCGANConfig
-from marginalsyn.plugins.networks.dpgan import DPGANConfig
+from marginalsyn.plugins.networks.dpgan import DPCGANConfig, DPGANConfig
 from marginalsyn.plugins.networks.heads import Heads, shares_of
 from marginalsyn.plugins.networks.tensorflow_engine import Network
 from marginalsyn.privacy.charges import SubsampledGaussian
-from marginalsyn.privacy.composition import compose
+from marginalsyn.privacy.composition import compose, find_noise_multiplier
 from marginalsyn.privacy.laws import Law, PoissonSample
 from marginalsyn.privacy.noise import SecureNoise, SeededNoise
-from marginalsyn.privacy.noise_search import find_noise_multiplier
 from marginalsyn.privacy.zcdp import rho_of
 from marginalsyn.release.folder import Release
 from marginalsyn.release.sampling import sample

@@ -19,10 +19,10 @@ from marginalsyn.plugins.audit.testkit.generators import (
     run_generator,
 )
 from marginalsyn.plugins.networks.discriminator import DiscriminatorConfig
-from marginalsyn.plugins.networks.heads import Heads
-from marginalsyn.plugins.networks.pategan import PATEGANConfig
-from marginalsyn.plugins.networks.teachers import (
+from marginalsyn.plugins.networks.heads import Heads, ranked
+from marginalsyn.plugins.networks.pategan import (
     FeatureSpace,
+    PATEGANConfig,
     RandomFeatures,
     Student,
     Teachers,
@@ -39,7 +39,6 @@ from marginalsyn.privacy.zcdp import gaussian_rho
 from marginalsyn.release.folder import Release
 from marginalsyn.release.sampling import sample
 from marginalsyn.table.codec import Codec
-from marginalsyn.table.row_identity import ranked
 from marginalsyn.weights.dense import forward
 
 ALPHA = 1e-6

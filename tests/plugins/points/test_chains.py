@@ -9,9 +9,9 @@ import pytest
 from scipy.stats import chi2, kstest
 
 from marginalsyn.errors import UsageError
+from marginalsyn.plugins.points import candidates, random_walk
 from marginalsyn.plugins.points.driver import Schedule, run_chains, summarise
-from marginalsyn.plugins.points.kernels import candidates, random_walk
-from marginalsyn.plugins.points.kernels.random_walk import build_walk, make_law
+from marginalsyn.plugins.points.random_walk import build_walk, make_law
 from marginalsyn.table.energy import energy_distance, potential, self_distance
 from marginalsyn.table.metric import PointSpace
 

@@ -16,10 +16,8 @@ from marginalsyn.plugins.audit.testkit.generators import (
     example_schema,
     run_generator,
 )
-from marginalsyn.plugins.points.fourier_features import UNIT, RandomFourierFeatures
-from marginalsyn.plugins.points.grid import Grid
-from marginalsyn.plugins.points.histogram import HistogramConfig
-from marginalsyn.plugins.points.kme import KMEConfig
+from marginalsyn.plugins.points.histogram import Grid, HistogramConfig
+from marginalsyn.plugins.points.kme import UNIT, KMEConfig, RandomFourierFeatures
 from marginalsyn.privacy.recorded_laws import LAWS
 from marginalsyn.table.columns import CategoricalColumn
 from marginalsyn.table.energy import energy_distance

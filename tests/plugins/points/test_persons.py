@@ -17,9 +17,9 @@ from marginalsyn import Budget, Ledger, Neighbours, PrivateTable, Schema, Unit, 
 from marginalsyn.contract import Measurement, make_config
 from marginalsyn.errors import UsageError
 from marginalsyn.host import generate
-from marginalsyn.plugins.points.field import Field
-from marginalsyn.plugins.points.fourier_features import RandomFourierFeatures
-from marginalsyn.plugins.points.grid import Grid
+from marginalsyn.plugins.points.fitting import Field
+from marginalsyn.plugins.points.histogram import Grid
+from marginalsyn.plugins.points.kme import RandomFourierFeatures
 from marginalsyn.plugins.points.slices import public_slices
 from marginalsyn.privacy.laws import (
     DiscreteLaplace,

@@ -20,9 +20,8 @@ from marginalsyn.plugins.audit.testkit.generators import (
     example_schema,
     run_generator,
 )
-from marginalsyn.plugins.points.field import Field
-from marginalsyn.plugins.points.fitting import fit_slices
-from marginalsyn.plugins.points.kernels import slice_walk
+from marginalsyn.plugins.points import slice_walk
+from marginalsyn.plugins.points.fitting import Field, fit_slices
 from marginalsyn.plugins.points.slices import Slices, isotropic, public_slices
 from marginalsyn.plugins.points.support_points_gp import SupportPointsGPConfig
 from marginalsyn.privacy.laws import DiscreteGaussian

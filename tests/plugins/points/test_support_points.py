@@ -12,14 +12,14 @@ from scipy.stats import beta as beta_law
 
 from marginalsyn import Budget, Neighbours
 from marginalsyn.errors import UsageError
-from marginalsyn.plugins.audit.enumeration import Scripted, cube, halves, support_law
+from marginalsyn.plugins.audit.exact_common import Scripted, cube, halves, support_law
 from marginalsyn.plugins.audit.testkit.generators import (
     example_frame,
     example_schema,
     run_generator,
 )
+from marginalsyn.plugins.points import candidates
 from marginalsyn.plugins.points.fitting import mixed_support_points
-from marginalsyn.plugins.points.kernels import candidates
 from marginalsyn.plugins.points.support_points import SupportPointsConfig
 from marginalsyn.plugins.points.support_points_herding import SupportPointsHerdingConfig
 from marginalsyn.privacy.composition import compose

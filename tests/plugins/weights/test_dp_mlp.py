@@ -18,10 +18,9 @@ from marginalsyn.plugins.audit.testkit.generators import example_frame, example_
 from marginalsyn.plugins.weights.dp_mlp import DpMlpConfig
 from marginalsyn.privacy import rounded_normal as normal
 from marginalsyn.privacy.charges import SubsampledGaussian
-from marginalsyn.privacy.composition import compose
+from marginalsyn.privacy.composition import compose, find_noise_multiplier
 from marginalsyn.privacy.laws import Law, PoissonSample
 from marginalsyn.privacy.noise import SecureNoise, SeededNoise
-from marginalsyn.privacy.noise_search import find_noise_multiplier
 from marginalsyn.privacy.rounded_normal import RoundedGaussian
 from marginalsyn.privacy.zcdp import rho_of
 from marginalsyn.weights.dp_sgd import Training, noise_steps, private_gradient, train

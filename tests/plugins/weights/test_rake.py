@@ -17,7 +17,7 @@ from marginalsyn import (
     Schema,
     make_noise,
 )
-from marginalsyn.certificates.verification import verify
+from marginalsyn.certificates.measured import verify
 from marginalsyn.contract import Target, make_config, make_weights
 from marginalsyn.errors import ReleaseError, UsageError
 from marginalsyn.generators.independent import IndependentConfig

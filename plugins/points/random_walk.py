@@ -8,14 +8,14 @@ import numpy as np
 from numba import njit
 
 from marginalsyn.errors import UsageError
-from marginalsyn.plugins.points.driver import Kernel, StepInfo
-from marginalsyn.plugins.points.kernels.moves import (
+from marginalsyn.plugins.points.candidates import (
     fold,
     is_missing,
     move_odds,
     moves_code,
     recode,
 )
+from marginalsyn.plugins.points.driver import Kernel, StepInfo
 from marginalsyn.table.energy import BLOCK, potential, self_distance, total_distance
 from marginalsyn.table.metric import PointSpace
 
@@ -39,7 +39,7 @@ def step(
     """Take ``steps`` steps whose Gaussian moves have the standard deviation ``size``.
 
     Example:
-        >>> from marginalsyn.plugins.points.kernels.random_walk import make_law
+        >>> from marginalsyn.plugins.points.random_walk import make_law
         >>> rng = np.random.default_rng(0)
         >>> law = make_law(rng.random((100, 2)), coefficient=10.0, root=True)
         >>> state, info = step(rng, init(rng.random((5, 2)), law), law, 50)

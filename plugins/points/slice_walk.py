@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from marginalsyn.plugins.points.candidates import fold, is_missing, other_code
 from marginalsyn.plugins.points.driver import Kernel, StepInfo
-from marginalsyn.plugins.points.kernels.moves import fold, is_missing, other_code
 from marginalsyn.plugins.points.slices import SliceLaw, bin_of
 
 if TYPE_CHECKING:
