@@ -8,14 +8,11 @@ import re
 import types
 import typing
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from marginalsyn.errors import MarginalsynError, UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -31,6 +31,7 @@ from marginalsyn.contract import (
     KNOWN,
     Calibrated,
     Duties,
+    Generator,
     LinkedSynthesis,
     Measurement,
     Model,
@@ -42,13 +43,11 @@ from marginalsyn.graphical.model import Fitted
 from marginalsyn.linked.drawing import ForestModel, Rows, whole_model
 from marginalsyn.people.tree import LinkedSchema
 from marginalsyn.people.views import View, views_of
-from marginalsyn.privacy.charges import Neighbours
+from marginalsyn.privacy.charges import Charge, Neighbours
 from marginalsyn.privacy.zcdp import gaussian_sigma
 
 if TYPE_CHECKING:
     from marginalsyn.access.visit import Judge, Visit
-    from marginalsyn.contract import Generator
-    from marginalsyn.privacy.charges import Charge
     from marginalsyn.progress import Progress
 
 Columns = tuple[str, ...]

@@ -7,19 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from marginalsyn.errors import SchemaError
+from marginalsyn.privacy.charges import Charge
 from marginalsyn.table.columns import CategoricalColumn
 from marginalsyn.table.moments import MomentColumn
 from marginalsyn.table.schema import AnyColumn, Schema
 from marginalsyn.table.unit import MOST_ROWS
 from marginalsyn.validation import like, shorten
-
-if TYPE_CHECKING:
-    from marginalsyn.privacy.charges import Charge
 
 
 class PersonUnit(BaseModel):

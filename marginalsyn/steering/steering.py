@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -20,14 +20,12 @@ from marginalsyn.contract import Synthesis, check_rows
 from marginalsyn.errors import MissingExtraError, UsageError
 from marginalsyn.progress import Progress, Silent
 from marginalsyn.registry import needed_part
+from marginalsyn.release.folder import Release
 from marginalsyn.release.sampling import sample
+from marginalsyn.release.statement import Statement
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.design import resample
-
-if TYPE_CHECKING:
-    from marginalsyn.release.folder import Release
-    from marginalsyn.release.statement import Statement
-    from marginalsyn.table.schema import Schema
+from marginalsyn.table.schema import Schema
 
 METHODS = ("rows", "mmd", "cross-entropy")
 # Fresh rows drawn from the release's model for each row that is wanted, at most, and in all.

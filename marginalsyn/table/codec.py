@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import ibis.expr.types as ir
 import numpy as np
 import pandas as pd
 
@@ -13,9 +14,6 @@ from marginalsyn.errors import SchemaError
 from marginalsyn.table import decoding
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn
 from marginalsyn.table.schema import AnyColumn, Schema
-
-if TYPE_CHECKING:
-    import ibis.expr.types as ir
 
 
 class Codec:

@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,10 +21,8 @@ from marginalsyn.table.columns import BooleanColumn, CategoricalColumn, text_of,
 from marginalsyn.table.decoding import finish
 from marginalsyn.table.moments import MomentColumn
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
+from marginalsyn.table.schema import AnyColumn, Schema
 from marginalsyn.validation import like, shown
-
-if TYPE_CHECKING:
-    from marginalsyn.table.schema import AnyColumn, Schema
 
 MISSING = "missing"
 _COMPARISON = re.compile(r"^([^=<>!]+)(<=|>=|!=|==|=|<|>)(.*\S.*)$", re.DOTALL)

@@ -11,19 +11,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
+import pandas as pd
 
 from marginalsyn.errors import UsageError
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.numeric import IntegerColumn
 from marginalsyn.table.schema import AnyColumn, Schema
 from marginalsyn.table.vectors import ABSENT, numbers_of, scaled_slots
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 # An integer label of so few values, each with a code of its own, is a class, not a quantity.
 MOST_CLASSES = 20

@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
+import pandas as pd
 
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from marginalsyn.table.schema import AnyColumn, Schema
+from marginalsyn.table.schema import AnyColumn, Schema
 
 MOSTLY = 0.8
 # Many real columns are zero nearly everywhere.

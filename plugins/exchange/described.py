@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -15,13 +15,9 @@ from marginalsyn.libraries import version
 from marginalsyn.plugins.exchange.formats import Exported
 from marginalsyn.plugins.exchange.nodes import write_yaml
 from marginalsyn.plugins.exchange.web import CSVW_CONTEXT, csvw_column
-from marginalsyn.release.folder import WEIGHTS
-from marginalsyn.release.statement import today
-
-if TYPE_CHECKING:
-    from marginalsyn.privacy.charges import Charge
-    from marginalsyn.release.folder import Release
-    from marginalsyn.release.statement import Statement
+from marginalsyn.privacy.charges import Charge
+from marginalsyn.release.folder import WEIGHTS, Release
+from marginalsyn.release.statement import Statement, today
 
 # What Croissant 1.0 asks of a file's ``@context``.
 _TERMS = (

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from marginalsyn.errors import UsageError
 from marginalsyn.operations.files import check_new, replace_file
 from marginalsyn.operations.groups import OfRelease
 from marginalsyn.operations.operation import PYTHON, Columns, Result, Session, option
-from marginalsyn.plugins.exchange.formats import FORMATS
-
-if TYPE_CHECKING:
-    from marginalsyn.plugins.exchange.formats import Exported
+from marginalsyn.plugins.exchange.formats import FORMATS, Exported
 
 
 def _pairs(texts: Sequence[str]) -> dict[str, str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,11 +18,9 @@ from marginalsyn.graphical.compression import Compression, Merge, with_shares
 from marginalsyn.graphical.estimation import estimate_total
 from marginalsyn.graphical.model import Fitted
 from marginalsyn.plugins.exchange.parcel import Parcel, Part
+from marginalsyn.progress import Progress
 from marginalsyn.table.columns import CategoricalColumn
 from marginalsyn.table.schema import Schema
-
-if TYPE_CHECKING:
-    from marginalsyn.progress import Progress
 
 MAX_MB = 500.0
 Zeros = list[tuple[tuple[str, ...], np.ndarray]]

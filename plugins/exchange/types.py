@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import ibis
+import pandas as pd
 
 from marginalsyn.errors import SchemaError
 from marginalsyn.plugins.exchange.drafts import Draft
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    import ibis
-    import pandas as pd
 
 _RANGES = {"int8": (-128, 127), "uint8": (0, 255)}
 

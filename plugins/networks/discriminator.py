@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from marginalsyn.contract import Duties, LogWeights, Plan, Scorer, WeightConfig, WeightEstimator
+from marginalsyn.contract import (
+    Duties,
+    LogWeights,
+    Model,
+    Plan,
+    Scorer,
+    Target,
+    WeightConfig,
+    WeightEstimator,
+)
 from marginalsyn.errors import PluginError, UsageError
 from marginalsyn.registry import GENERATORS, find
 from marginalsyn.weights.logistic import REFERENCE
@@ -15,7 +24,6 @@ from marginalsyn.weights.logistic import REFERENCE
 if TYPE_CHECKING:
     import pandas as pd
 
-    from marginalsyn.contract import Model, Target
     from marginalsyn.privacy.budget import Budget
     from marginalsyn.progress import Progress
 

@@ -27,7 +27,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -37,13 +37,10 @@ from marginalsyn.plugins.points import candidates, slice_walk
 from marginalsyn.plugins.points.candidates import CandidateLaw, CandidateState
 from marginalsyn.plugins.points.driver import ChainRun, Schedule, anneal, cooling, run_chains
 from marginalsyn.plugins.points.slice_walk import LONGEST, SliceState
-from marginalsyn.plugins.points.slices import public_slices
+from marginalsyn.plugins.points.slices import Slices, public_slices
 from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.table.energy import FAST, distance_matrix, energy_distance
 from marginalsyn.table.metric import Batch, PointSpace, weights_of
-
-if TYPE_CHECKING:
-    from marginalsyn.plugins.points.slices import Slices
 
 VECTOR_LENGTH = 2**20  # length of the longest vector after rounding to integers
 

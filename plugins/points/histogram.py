@@ -23,20 +23,18 @@ from marginalsyn.errors import ReleaseError, UsageError
 from marginalsyn.graphical.estimation import project_to_simplex
 from marginalsyn.plugins.points.expansion import keep_possible
 from marginalsyn.plugins.points.point_generator import check_whole
-from marginalsyn.privacy.charges import Pure
+from marginalsyn.privacy.charges import Charge, Pure
 from marginalsyn.privacy.laws import DiscreteLaplace
 from marginalsyn.table.metric import Batch, Metric, weights_of
 from marginalsyn.table.numeric import IntegerColumn
-from marginalsyn.table.schema import AnyColumn
+from marginalsyn.table.schema import AnyColumn, Schema
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from marginalsyn.access.visit import Visit
     from marginalsyn.privacy.budget import Budget
-    from marginalsyn.privacy.charges import Charge
     from marginalsyn.progress import Progress
-    from marginalsyn.table.schema import Schema
 
 FINEST = 64  # bins of a number, at most
 MOST_LEVELS = 100_000  # of whole numbers that are listed

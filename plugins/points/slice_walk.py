@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
 from marginalsyn.plugins.points.candidates import fold, is_missing, other_code
 from marginalsyn.plugins.points.driver import Kernel, StepInfo
-from marginalsyn.plugins.points.slices import SliceLaw, bin_of
-
-if TYPE_CHECKING:
-    from marginalsyn.plugins.points.slices import Slices
+from marginalsyn.plugins.points.slices import SliceLaw, Slices, bin_of
 
 LONGEST = 0.3  # the default standard deviation of the longest moves
 SCALES = 4.0  # moves are down to exp(-4) as long

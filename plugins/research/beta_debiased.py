@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from marginalsyn.contract import LogWeights, Plan, option
+from marginalsyn.contract import LogWeights, Plan, Target, option
 from marginalsyn.errors import UsageError
-from marginalsyn.privacy.charges import Neighbours, Pure
+from marginalsyn.privacy.charges import Charge, Neighbours, Pure
 from marginalsyn.privacy.laws import DiscreteLaplace
 from marginalsyn.privacy.zcdp import gaussian_sigma
 from marginalsyn.weights.coefficients import NoisyCoefficients, NoisyRegression
@@ -19,9 +19,7 @@ from marginalsyn.weights.coefficients import NoisyCoefficients, NoisyRegression
 if TYPE_CHECKING:
     from marginalsyn.access.private_table import Unprotected
     from marginalsyn.access.visit import Visit
-    from marginalsyn.contract import Target
     from marginalsyn.privacy.budget import Budget
-    from marginalsyn.privacy.charges import Charge
     from marginalsyn.progress import Progress
 
 # What a noisy count of the private rows may take of the budget.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from marginalsyn.contract import LogWeights, Plan, WeightConfig, WeightEstimator, option
+from marginalsyn.contract import LogWeights, Plan, Target, WeightConfig, WeightEstimator, option
 from marginalsyn.table.features import Features
 from marginalsyn.weights.logistic import REFERENCE, LinearConfig, LinearEstimator
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from marginalsyn.access.private_table import Unprotected
-    from marginalsyn.contract import Target
     from marginalsyn.privacy.budget import Budget
     from marginalsyn.progress import Progress
 

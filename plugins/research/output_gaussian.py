@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from marginalsyn.contract import LogWeights, Plan
+from marginalsyn.contract import LogWeights, Plan, Target
 from marginalsyn.weights.coefficients import CoefficientNoise, LawName, NoisyRegression
 from marginalsyn.weights.logistic import LinearConfig, Regression
 
 if TYPE_CHECKING:
-    from marginalsyn.contract import Target
     from marginalsyn.privacy.budget import Budget
     from marginalsyn.progress import Progress
 
