@@ -81,7 +81,7 @@ def _describe(release: Release) -> tuple[dict[str, Any], Pairs, Columns]:
         ("Table", schema.title or None),
         ("Rows", f"{rows:,} synthetic rows by {_maker(statement)}"),
         ("Model", chain.get("text") if isinstance(chain, dict) else None),
-        ("Weights", ", ".join(names) if weights is not None else "none"),
+        ("Weights", _weights(names) if weights is not None else "none"),
         *_promises(statement),
     ]
     columns = [
@@ -103,7 +103,7 @@ def _describe_linked(release: LinkedRelease) -> tuple[dict[str, Any], Pairs, Col
     ]
     if weights is not None:
         about = f"a row for each row of {release.tree.root.name}; rows below it weigh the same"
-        facts.append(("Weights", f"{', '.join(map(str, weights))} (weights.csv, {about})"))
+        facts.append(("Weights", f"{_weights(list(weights))}: {about}"))
     rows: list[tuple[object, ...]] = []
     for table in release.tree.tables:
         if table.key:
@@ -113,6 +113,11 @@ def _describe_linked(release: LinkedRelease) -> tuple[dict[str, Any], Pairs, Col
             rows.append((table.name, table.link, "link", about, ""))
         rows += [(table.name, c.name, c.kind, _values(c), c.size) for c in table.columns]
     return data, facts, Columns(("table", "column", "kind", "values", "codes"), rows, ("codes",))
+
+
+def _weights(names: list[str]) -> str:
+    """The columns of weights; the last one is recommended."""
+    return f"{', '.join(names)} (weights.csv has {names[-1]})"
 
 
 def _promises(statement: Statement) -> Pairs:

@@ -54,8 +54,9 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
     A weight says how much more likely a row is among the private rows than among the synthetic
     ones. Where the generator got something wrong, a weighted fit on the release comes closer to a
     fit on the private rows, if the budget is large enough to see the error; `--dry-run` shows
-    whether it is. Weights are a new charge on the source's ledger. Each run adds a column to
-    `weights.csv`, and the statement records its cost and the release's new total.
+    whether it is. Weights are a new charge on the source's ledger, and the statement records
+    the release's new total. `weights.csv` has the weights of the latest run, `weights-NAME.csv`
+    those of each.
 
     Returns:
         The release with its new column.

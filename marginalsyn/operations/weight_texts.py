@@ -15,6 +15,7 @@ from marginalsyn.operations.operation import Columns, Facts, Result, Session, sh
 from marginalsyn.privacy.noise import make_noise
 from marginalsyn.progress import Silent
 from marginalsyn.registry import WEIGHTS, plugins
+from marginalsyn.release.folder import weights_file
 from marginalsyn.weights.prediction import say_gain
 from marginalsyn.weights.support import agreement, support_of
 
@@ -326,7 +327,7 @@ def written(
     facts = {
         "release": str(release.path),
         "column": weighted.name,
-        "files": ["weights.csv", *files],
+        "files": ["weights.csv", weights_file(weighted.name), *files],
         "weights": weighted.facts,
         "eps": statement.eps,
         "delta": statement.delta,

@@ -32,6 +32,8 @@ PRIVACY = "privacy.json"
 SCHEMA = "schema.json"
 WEIGHTS = "weights.csv"
 LOG = ".log"
+# The columns of the file of one estimator's weights; that of weights.csv is the first.
+WEIGHT, LOG_WEIGHT = "weight", "log_weight"
 FRAMES = {"csv": "synthetic.csv", "parquet": "synthetic.parquet"}
 MAX_JSON = 64 * 2**20
 # Rows and weights: more than fits a computer's memory as text.
@@ -66,7 +68,10 @@ class ReleaseFolder:
         raise ReleaseError(f"release ({self.path}) must hold one of {', '.join(names)}")
 
     def weights(self) -> pd.DataFrame | None:
-        """One column of weights per estimator, aligned with the rows; None when there is none."""
+        """One column of weights per estimator, aligned with the rows; None when there is none.
+
+        The last column is the recommended one, which ``weights.csv`` holds.
+        """
         found = self._weight_columns()
         if found is None:
             return None
@@ -88,10 +93,27 @@ class ReleaseFolder:
         return read(self._file(name, limit=MAX_TABLE), schema, keys)
 
     def _weight_columns(self) -> pd.DataFrame | None:
-        """Weights and raw log-weights; None when there are none."""
+        """Weights and raw log-weights; None when there are none.
+
+        Each column has a file of its own. In releases of earlier versions, ``weights.csv`` has all.
+        """
         if WEIGHTS not in self.statement.files:
             return None
-        path = self._file(WEIGHTS, limit=MAX_TABLE)
+        found: dict[str, pd.Series] = {}
+        for name in self.statement.notes.get("weights") or ():
+            if weights_file(name) in self.statement.files:
+                own = self._numbers(weights_file(name))
+                if list(own) != [WEIGHT, LOG_WEIGHT]:
+                    raise ReleaseError(
+                        f"file ({self.path / weights_file(name)}) must have the columns {WEIGHT} "
+                        f"and {LOG_WEIGHT}"
+                    )
+                found |= {name: own[WEIGHT], name + LOG: own[LOG_WEIGHT]}
+        return pd.DataFrame(found) if found else self._numbers(WEIGHTS)
+
+    def _numbers(self, name: str) -> pd.DataFrame:
+        """A file of columns of numbers."""
+        path = self._file(name, limit=MAX_TABLE)
         try:
             return pd.read_csv(path, dtype="float64", float_precision="round_trip")
         except (ValueError, OSError, MemoryError) as error:
@@ -109,6 +131,11 @@ class ReleaseFolder:
         values = weights.to_numpy() if weights is not None else np.zeros(0)
         if not bool((np.isfinite(values) & (values >= 0)).all()):
             found.append(f"{WEIGHTS} must hold finite numbers, zero or more")
+        last = str(weights.columns[-1]) if weights is not None and len(weights.columns) else ""
+        if weights is not None and weights_file(last) in self.statement.files:
+            alone = self._numbers(WEIGHTS)
+            if list(alone) != [WEIGHT] or not np.array_equal(alone[WEIGHT], weights[last]):
+                found.append(f"{WEIGHTS} must hold the weights of {weights_file(last)}")
         return found
 
 
@@ -275,6 +302,11 @@ class Release(ReleaseFolder):
                 folders.write_bytes(stage / name, data)
             sealed = _seal(stage, statement)
         return Release(self.path, sealed, self.schema)
+
+
+def weights_file(column: str) -> str:
+    """The file of one column of weights, with its raw log-weights."""
+    return f"weights-{column}.csv"
 
 
 class Files:

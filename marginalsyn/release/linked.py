@@ -184,10 +184,10 @@ class PersonsRelease(single.Release):
         """
         linked = LinkedRelease.read(path)
         for table in linked.tree.tables:
-            if linked.file_of(table.name) == single.WEIGHTS:
+            if linked.file_of(table.name).startswith(("weights.", "weights-")):
                 raise ReleaseError(
                     f"table ({table.name}) must have another name: weights are written to "
-                    f"{single.WEIGHTS}"
+                    f"{single.WEIGHTS} and {single.weights_file('NAME')}"
                 )
         return cls(linked.path, linked.statement, linked)
 

@@ -123,13 +123,14 @@ def _weights(statement: Statement, names: list[str]) -> list[str]:
     columns: Mapping[str, Any] = statement.notes.get("weights") or {}
     if not columns:
         return ["No weights are needed: every row counts once."]
-    files = [f"`{name}`" for name in names if name.startswith("weights") and ".csv" in name]
-    latest = list(columns)[-1]
+    files = [f"`{name}`" for name in names if name.startswith("weights-")]
+    # Of an earlier version, which wrote all columns into one file.
+    head = "The column `weight`" if files else f"The column `{list(columns)[-1]}`"
+    others = f" All that were made are in {', '.join(files)}." if len(files) > 1 else ""
     return [
-        f"Importance weights stand in {', '.join(files) or '`weights.csv`'}, one line for each row "
-        f"in the same order: {', '.join(f'`{name}`' for name in columns)}. Give one of these "
-        f"columns to a fit or a mean as its sample weights; the latest is `{latest}`. Without "
-        "weights every row counts once."
+        f"{head} of `weights.csv` has the recommended weights (`{list(columns)[-1]}`, the latest), "
+        "one line for each row in the same order. Give it to a fit or a mean as its sample "
+        f"weights.{others} Without weights every row counts once."
     ]
 
 

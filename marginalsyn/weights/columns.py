@@ -28,7 +28,13 @@ from marginalsyn.privacy.gdp import mu_of
 from marginalsyn.privacy.noise import Noise
 from marginalsyn.privacy.recorded_laws import Sampler
 from marginalsyn.release.arrays import dump_arrays, measurement_problems, pack, unpack_measurements
-from marginalsyn.release.folder import LOG, WEIGHTS, Release
+from marginalsyn.release.folder import (
+    LOG_WEIGHT,
+    WEIGHT,
+    WEIGHTS,
+    Release,
+    weights_file,
+)
 
 BEFORE = "total_before_weights"
 # Digests of the answers whose cost the statement counts.
@@ -178,10 +184,15 @@ def publish(
     rows = release.frame_file
     if fresh.statement.files.get(rows) != release.statement.files[rows]:
         raise ReleaseError(f"release ({release.path}) was replaced meanwhile; run weight again")
-    table = fresh._weight_columns()
-    columns = {} if table is None else {str(key): table[key].to_numpy() for key in table}
-    columns[weighted.name] = weighted.weights
-    columns[weighted.name + LOG] = weighted.log_weights
+    # The order is that of writing: the last one is recommended.
+    listed = {name: facts for name, facts in columns_of(fresh).items() if name != weighted.name}
+    tables = {WEIGHTS: weights_csv({WEIGHT: weighted.weights})}
+    own = {weighted.name: (weighted.weights, weighted.log_weights)}
+    if weights_file(next(iter(listed), "")) not in fresh.statement.files:
+        # An earlier version wrote them, all into one file.
+        own |= {name: pair for name, pair in _columns(fresh) if name in listed}
+    for name, (weights, logs) in own.items():
+        tables[weights_file(name)] = weights_csv({WEIGHT: weights, LOG_WEIGHT: logs})
     kept = weighted.bought.files(weighted.name) if weighted.bought is not None else {}
     # What was paid for another release is in this one's statement too, but once.
     counted = {one for facts in columns_of(fresh).values() for one in facts.get(COUNTED, ())}
@@ -189,7 +200,7 @@ def publish(
     used = [weighted.bought] if weighted.bought is not None else weighted.reused
     facts = {**weighted.facts, **({COUNTED: [one.digest for one in used]} if used else {})}
     return fresh.amend(
-        {WEIGHTS: weights_csv(columns), **kept, **(files or {})},
+        {**tables, **kept, **(files or {})},
         charges=[*weighted.charges, *(c for one in others for c in one.charges)],
         payments=[*weighted.payments, *(p for one in others for p in one.payments)],
         samplers=[*weighted.samplers, *(line for one in others for line in one.samplers)],
@@ -199,11 +210,19 @@ def publish(
         },
         warnings=weighted.warnings,
         notes={
-            "weights": {**columns_of(fresh), weighted.name: facts},
+            "weights": {**listed, weighted.name: facts},
             BEFORE: list(_before(fresh)),
         },
         noise=noise,
     )
+
+
+def _columns(release: Release) -> list[tuple[str, tuple[np.ndarray, np.ndarray]]]:
+    """The release's columns of weights, each with its raw log-weights."""
+    weights, raw = release.weights(), release.log_weights()
+    if weights is None or raw is None:
+        return []
+    return [(str(name), (weights[name].to_numpy(), raw[name].to_numpy())) for name in raw]
 
 
 def weights_csv(columns: dict[str, np.ndarray]) -> bytes:

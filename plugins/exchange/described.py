@@ -71,7 +71,7 @@ def csvw(release: Release, values: Mapping[str, str]) -> Exported:
             {"titles": name, "name": f"w{n}", "datatype": "double", "required": True}
             for n, name in enumerate(names)
         ]
-        about = "One line a row of synthetic.csv, in its order: weights, and raw log-weights."
+        about = "One line a row of synthetic.csv, in its order: the recommended weights."
         shape = {"columns": columns}
         tables.append({"url": WEIGHTS, "dc:description": about, "tableSchema": shape})
     doc: dict[str, Any] = {"@context": CSVW_CONTEXT, "tables": tables}

@@ -9,6 +9,8 @@ import pandas as pd
 import pytest
 from stored_lines import lines_of
 
+from marginalsyn.release.folder import Release
+
 
 @pytest.fixture
 def made(run, people, folder) -> Path:
@@ -19,6 +21,10 @@ def made(run, people, folder) -> Path:
         *("--eps", 2, "--rows", 150, "--holdout", 0.2),
     )
     return folder / "release"
+
+
+def columns(release: str | Path) -> list[str]:
+    return list(Release.read(release).weights())
 
 
 def ledger_entries(folder: Path) -> int:
@@ -33,8 +39,9 @@ def test_without_any_option_a_share_buys_weights(run, made) -> None:
     assert "this release:    eps 2.10" in result.stderr
     assert "source so far:   eps 2.10" in result.stderr
     frame = pd.read_csv(made / "weights.csv")
-    assert list(frame) == ["beta-noised", "beta-noised.log"]
+    assert list(frame) == ["weight"]
     assert len(frame) == 150
+    assert list(pd.read_csv(made / "weights-beta-noised.csv")) == ["weight", "log_weight"]
     run("verify")
     shown = run("show").stdout
     assert "beta-noised" in shown
@@ -59,7 +66,7 @@ def test_without_a_method_it_says_what_to_expect_and_chooses(run, made, folder) 
         spent = ledger_entries(folder) - before
         if "auto: do not spend" in result.stderr:
             assert spent == 0
-            assert (pd.read_csv(made / "weights.csv")[name] == 1).all()
+            assert (pd.read_csv(made / "weights.csv")["weight"] == 1).all()
         else:
             assert "predicted: the log loss of models of the label falls by" in result.stderr
             assert spent > 0
@@ -73,7 +80,7 @@ def test_the_shown_commands(run, made) -> None:
     assert "not private" in result.stderr
     run("weight", "release", "--method", "beta-debiased", "--eps", 0.5, "--noise", "gaussian")
     assert len(pd.read_csv(made / "resampled-dp-mlp.csv")) == 40
-    assert list(pd.read_csv(made / "weights.csv"))[::2] == ["dp-mlp", "beta-debiased"]
+    assert columns(made) == ["dp-mlp", "beta-debiased"]
     assert json.loads((made / "privacy.json").read_text())["seeded"]
     run("verify")
 
@@ -108,8 +115,7 @@ def test_reuse_is_free(run, made, folder) -> None:
     assert "this release:    eps 2.10" in result.stderr
     run("weight", "--reuse", "beta-noised", "--clip", 1.5, "--smooth", "psis")
     assert ledger_entries(folder) == before
-    names = list(pd.read_csv(made / "weights.csv"))
-    assert names[::2] == ["beta-noised", "half", "beta-noised-again"]
+    assert columns(made) == ["beta-noised", "half", "beta-noised-again"]
     assert "must be one of" in run("weight", "--reuse", "nothing", code=2).stderr
     run("verify")
 
@@ -126,7 +132,13 @@ def test_a_list_and_a_second_column_of_a_name(run, made, folder) -> None:
     assert ledger_entries(folder) == before
     run("weight", "--method", "beta-noised", "--name", "other")
     run("weight", "--method", "beta-noised", "--force")
-    assert list(pd.read_csv(made / "weights.csv"))[::2] == ["beta-noised", "other"]
+    # The one written last is recommended.
+    assert columns(made) == ["other", "beta-noised"]
+    own, alone = (pd.read_csv(made / f"weights{name}.csv") for name in ("-beta-noised", ""))
+    assert alone["weight"].equals(own["weight"])
+    # Another column under that name is found.
+    alone.assign(weight=1.0).to_csv(made / "weights.csv", index=False)
+    run("verify", code=1)
 
 
 def test_non_private_weights_go_apart(run, made, folder) -> None:
@@ -163,7 +175,7 @@ def test_rows_of_another_tool(run, people, folder) -> None:
     assert "is there already" in run(*how, "--eps", 1, "--out", "weighted", code=1).stderr
     # The table is remembered, and the guarantee is not said to cover the rows.
     run("weight", "--method", "beta-noised", "weighted", "--name", "second", "--eps", 0.5)
-    assert list(pd.read_csv("weighted/weights.csv"))[::2] == ["beta-noised", "second"]
+    assert columns("weighted") == ["beta-noised", "second"]
     shown = run("show", "weighted").stdout
     assert "of all but the rows" in shown
     assert "as private as the tool that made them" in shown
@@ -176,10 +188,10 @@ def test_methods_that_cost_nothing_need_no_budget(run, people, folder) -> None:
     rows.to_csv("other.csv", index=False)
     how = ("weight", "other.csv", "--schema", "people.json")
     run(*how, "--method", "none")
-    assert (pd.read_csv("release/weights.csv")["none"] == 1).all()
+    assert (pd.read_csv("release/weights.csv")["weight"] == 1).all()
     run("weight", "release", "--data", people, "--method", "logreg", "--non-private")
     assert Path("evaluation/release.logreg.not-private.csv").exists()
-    assert list(pd.read_csv("release/weights.csv")) == ["none", "none.log"]
+    assert columns("release") == ["none"]
     assert (
         "has no total"
         in run("weight", "--method", "beta-noised", "release", "--data", people, code=2).stderr
@@ -194,7 +206,7 @@ def test_the_source_must_be_known(run, made, folder, monkeypatch) -> None:
     assert "name it with --data" in missing.stderr
     run("weight", "--method", "beta-noised", made, "--data", folder / "people.csv")
     run("weight", made, "--method", "none")
-    assert list(pd.read_csv(made / "weights.csv"))[::2] == ["beta-noised", "none"]
+    assert columns(made) == ["beta-noised", "none"]
 
 
 def test_what_was_held_out_of_an_older_or_moved_release_stays_so(
@@ -348,7 +360,7 @@ def test_a_stop_before_the_charge_leaves_no_release(run, people, folder, monkeyp
         assert "that stands" in run(*how, "--out", "w", code=130).stderr.lower()
     assert Path("w").is_dir()
     run("weight", "--method", "beta-noised", "--resume")
-    assert list(pd.read_csv("w/weights.csv")) == ["beta-noised", "beta-noised.log"]
+    assert columns("w") == ["beta-noised"]
     assert json.loads(run("ledger", "show", "--json").stdout)["eps"] <= 1 + 1e-9
 
 

@@ -13,10 +13,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from marginalsyn.contract import config_to_json, make_config
 from marginalsyn.errors import UsageError
+from marginalsyn.release.folder import Release
 
 FOLDER = Path(__file__).with_name("e1d154d")
 NAMES = sorted(path.name for path in FOLDER.iterdir())
@@ -65,6 +67,20 @@ def test_an_earlier_release_gives_intervals(
 ) -> None:
     given = json.loads(run("estimate", f"old/{name}", "--mean", *ANSWERS[name], "--json").stdout)
     assert given["answers"][0]["low"] < given["answers"][0]["high"]
+
+
+def test_an_earlier_release_takes_another_column(released: Path, run: Callable[..., Any]) -> None:
+    """Its columns, all in one file then, get a file each."""
+    path = released / "weighted"
+    before = Release.read(path)
+    old, raw = before.weights(), before.log_weights()
+    run("weight", path, "--reuse", old.columns[0], "--name", "again", "--temper", 0.5)
+    after = Release.read(path)
+    assert list(after.weights()) == [*old, "again"]
+    pd.testing.assert_frame_equal(after.weights()[list(old)], old)
+    pd.testing.assert_frame_equal(after.log_weights()[list(old)], raw)
+    assert list(pd.read_csv(path / "weights.csv")) == ["weight"]
+    run("verify", path)
 
 
 def test_a_changed_earlier_release_is_found(released: Path, run: Callable[..., Any]) -> None:
