@@ -83,7 +83,7 @@ _.plan_weights
 _.certify
 _.plan_certificate
 
-# Forms of an exported release, found by name: plugins/exchange/formats.py.
+# Forms of an exported release, found by name: plugins/exchange/export.py.
 csvw
 croissant
 

@@ -355,7 +355,7 @@ MUTANTS = (
     Mutant(
         "sharp-herding",
         "herding takes half the sensitivity when a row is replaced",
-        "plugins/points/support_points_herding.py",
+        "plugins/points/support_points.py",
         "sensitivity = space.diameter / 2.0 if added else space.diameter",
         "sensitivity = space.diameter / 2.0",
         ("tests/plugins/points/test_support_points.py", "-k", "herding"),

@@ -13,9 +13,8 @@ import math
 from curves import draw_curve
 
 from marginalsyn.plugins.audit.canaries import cases_of
-from marginalsyn.plugins.audit.exact_tape import BUDGETS
 from marginalsyn.plugins.audit.statistics import gaussian_eps
-from marginalsyn.plugins.audit.worst import worst_of
+from marginalsyn.plugins.audit.worst import BUDGETS, worst_of
 from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.privacy.noise import make_noise
 from marginalsyn.privacy.zcdp import DEFAULT_DELTA

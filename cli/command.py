@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
-from marginalsyn.cli import resuming, screen
+from marginalsyn.cli import group, screen
 from marginalsyn.cli.group import Command
 from marginalsyn.operations.operation import (
     Columns,
@@ -207,6 +207,6 @@ class Shell(Session):
     ) -> RunRecorder | None:
         """What keeps the answers of the run with the command's options."""
         del act, how
-        recorder = resuming.keep(table.name, self.notes, go_on=go_on)
+        recorder = group.keep(table.name, self.notes, go_on=go_on)
         recorder.options.update(changes or {})
         return recorder

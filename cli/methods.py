@@ -10,8 +10,7 @@ from typing import Any
 import rich_click as click
 
 from marginalsyn.cli.command import bare, parameter
-from marginalsyn.cli.group import Command
-from marginalsyn.cli.resuming import recall, value_of
+from marginalsyn.cli.group import Command, recall, value_of
 from marginalsyn.errors import UsageError
 from marginalsyn.operations.operation import default_method, methods
 from marginalsyn.registry import plugins

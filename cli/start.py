@@ -18,9 +18,9 @@ from urllib.request import Request, urlopen
 import rich_click as click
 
 from marginalsyn import defaults
-from marginalsyn.cli import screen, start_commands, start_forecast
+from marginalsyn.cli import screen, start_forecast
 from marginalsyn.cli.command import Shell
-from marginalsyn.cli.start_commands import Choices
+from marginalsyn.cli.start_forecast import Choices
 from marginalsyn.errors import DataError, MarginalsynError, StoppedError, UsageError
 from marginalsyn.operations.drafting import (
     Drafting,
@@ -202,7 +202,7 @@ class Start(Drafting, Operation[None]):
         data = brought(self.data, notes)
         several = isinstance(vouched, LinkedSchema) or (vouched is None and holds_several(data))
         data = data if several else table_of(data)
-        stem = start_commands.stem(data)
+        stem = start_forecast.stem(data)
         choices = Choices(
             data=data,
             label=self.label,
@@ -233,14 +233,14 @@ class Start(Drafting, Operation[None]):
         else:
             schema.write(choices.schema_path)
         # Where nothing is asked, columns that are nearly all missing were pointed out before.
-        commands = start_commands.commands(choices, self.force, go_on=self.yes)
+        commands = start_forecast.commands(choices, self.force, go_on=self.yes)
         script = Path(f"{stem}.sh")
-        script.write_text(start_commands.script(commands, choices), encoding="utf-8")
-        with start_commands.password_of(data):
+        script.write_text(start_forecast.script(commands, choices), encoding="utf-8")
+        with start_forecast.password_of(data):
             for name, arguments in commands:
                 words = [*arguments, *(["--quiet"] if notes.quiet else [])]
                 try:
-                    start_commands.run(name, words)
+                    start_forecast.run(name, words)
                 except StoppedError as stopped:
                     notes.warn(str(stopped).partition(" Mend the schema")[0])
                     rest = "Spend the rest of it all the same?"
@@ -250,7 +250,7 @@ class Start(Drafting, Operation[None]):
                             f"{choices.schema_path} or by --kind NAME=drop, and begin again"
                         )
                         return Result(None, notes=[note])
-                    start_commands.run(name, [*words, "--go-on"])
+                    start_forecast.run(name, [*words, "--go-on"])
         page = choices.evaluation / "report.html"
         notes.say(f"schema: {choices.schema_path}   the same again: sh {script}   page: {page}")
         if not self.yes:
@@ -266,7 +266,7 @@ class Start(Drafting, Operation[None]):
 
         def read(known: Choices) -> Draft:
             with notes.progress() as progress:
-                progress.report("read", text=start_commands.stem(choices.data))
+                progress.report("read", text=start_forecast.stem(choices.data))
                 if vouched is not None:
                     public = with_unit(labelled(vouched, known.label), known.persons)
                     return described(choices.data, public, sep=self.sep)

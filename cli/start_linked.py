@@ -22,7 +22,7 @@ from marginalsyn.table.unit import MOST_ROWS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from marginalsyn.cli.start_commands import Choices
+    from marginalsyn.cli.start_forecast import Choices
     from marginalsyn.operations.operation import Session
 
 # Linked tables have no purchases: what the rows show is public, or it is taken from them.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from marginalsyn.plugins.audit.auditing import Finding
     from marginalsyn.plugins.audit.canaries import AuditCase
     from marginalsyn.plugins.audit.exact import Check
-    from marginalsyn.plugins.audit.exact_tape import Measured
+    from marginalsyn.plugins.audit.worst import Measured
 
 MINUTES = 5.0
 _runs = partial(option, panel="Runs")
@@ -174,7 +174,7 @@ def _audit(
 
     from marginalsyn.plugins.audit.auditing import audit as run_audit
     from marginalsyn.plugins.audit.exact import run_checks
-    from marginalsyn.plugins.audit.exact_tape import measure
+    from marginalsyn.plugins.audit.worst import measure
 
     started = time.monotonic()
     with session.progress(None) as progress:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from marginalsyn.progress import Progress, Silent
 
 if TYPE_CHECKING:
-    from marginalsyn.plugins.audit.exact_tape import Measured
+    from marginalsyn.plugins.audit.worst import Measured
 
 SLACK = 1e-6
 """Of a bound, for rounding: rows in single precision, sums, square roots."""
@@ -53,14 +53,14 @@ def run_checks(
     Args:
         methods: their names; all by default.
         progress: reports what happens.
-        measured: what :func:`~marginalsyn.plugins.audit.exact_tape.measure` found; by default it is
+        measured: what :func:`~marginalsyn.plugins.audit.worst.measure` found; by default it is
             asked at eps 1, without the methods that load a network library.
 
     Example:
         >>> [check.name for check in run_checks(["mst"]) if not check.holds]
         []
     """
-    from marginalsyn.plugins.audit.exact_tape import answers, measure
+    from marginalsyn.plugins.audit.worst import answers, measure
 
     progress = progress or Silent()
     families = _families()

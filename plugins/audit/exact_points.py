@@ -10,8 +10,10 @@ import pandas as pd
 
 from marginalsyn.plugins.audit.exact import Check
 from marginalsyn.plugins.audit.exact_common import Scripted, cube, halves, loss, support_law
-from marginalsyn.plugins.points.support_points import SupportPointsConfig
-from marginalsyn.plugins.points.support_points_herding import SupportPointsHerdingConfig
+from marginalsyn.plugins.points.support_points import (
+    SupportPointsConfig,
+    SupportPointsHerdingConfig,
+)
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.privacy.selection import ExponentialMechanism

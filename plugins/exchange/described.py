@@ -12,8 +12,8 @@ import pandas as pd
 
 from marginalsyn.errors import ReleaseError, UsageError
 from marginalsyn.libraries import version
-from marginalsyn.plugins.exchange.formats import Exported
-from marginalsyn.plugins.exchange.nodes import write_yaml
+from marginalsyn.plugins.exchange.drafts import write_yaml
+from marginalsyn.plugins.exchange.export import Exported
 from marginalsyn.plugins.exchange.web import CSVW_CONTEXT, csvw_column
 from marginalsyn.privacy.charges import Charge
 from marginalsyn.release.folder import WEIGHTS, Release

@@ -13,7 +13,7 @@ from marginalsyn.graphical.chain_model import ChainModel
 from marginalsyn.graphical.compression import Compression, identity
 from marginalsyn.graphical.model import Fitted
 from marginalsyn.libraries import version
-from marginalsyn.plugins.exchange.formats import Exported
+from marginalsyn.plugins.exchange.export import Exported
 from marginalsyn.plugins.exchange.parcel import Parcel, Part
 from marginalsyn.table.codec import Codec
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from marginalsyn.plugins.exchange.drafts import LISTED, NUMERIC, Draft, SchemaFormat
-from marginalsyn.plugins.exchange.nodes import Node
+from marginalsyn.plugins.exchange.drafts import LISTED, NUMERIC, Draft, Node, SchemaFormat
 from marginalsyn.table.schema import Schema
 
 

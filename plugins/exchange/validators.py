@@ -9,10 +9,10 @@ from marginalsyn.plugins.exchange.drafts import (
     NUMERIC,
     TIMES,
     Draft,
+    Node,
     SchemaFormat,
     only_type,
 )
-from marginalsyn.plugins.exchange.nodes import Node
 from marginalsyn.table.schema import Schema
 
 

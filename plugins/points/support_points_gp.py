@@ -1,16 +1,28 @@
-"""Support points of a released energy potential: one Gaussian noise, everything else is free."""
+"""Support points of a released energy potential: one Gaussian noise, everything else is free.
+
+Support points as evidence: a noisy energy potential is many noisy sums over the rows.
+
+A release of ``support-points-gp`` has, for public functions of one row (on which side of a
+threshold along a direction it lies, or a kernel at its place), noisy sums over all rows, each with
+independent noise. A quantity's influence is split into what these functions measure and a rest. The
+answers correct the first. Of the rest nothing is known but the points, so the interval lets the
+population differ from them.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from marginalsyn.contract import Plan, Synthesis, option
-from marginalsyn.errors import UsageError
+from marginalsyn.answers.code_combinations import CodeCombinations
+from marginalsyn.contract import Plan, Synthesis, make_config, option
+from marginalsyn.errors import ReleaseError, UsageError
 from marginalsyn.graphical.estimation import warn_of_noise
+from marginalsyn.plugins.points.expansion import spread
 from marginalsyn.plugins.points.point_generator import (
     BANDWIDTH,
     BANDWIDTH_SHARE,
@@ -24,12 +36,14 @@ from marginalsyn.plugins.points.point_generator import (
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Charge
 from marginalsyn.privacy.zcdp import gaussian_sigma
+from marginalsyn.table.metric import Metric
 
 if TYPE_CHECKING:
     from marginalsyn.access.visit import Visit
     from marginalsyn.plugins.points.fitting import Field
     from marginalsyn.plugins.points.slices import Slices
     from marginalsyn.progress import Progress
+    from marginalsyn.release.folder import Release
     from marginalsyn.table.schema import Schema
 
 FIELD_DIMENSIONS = 2
@@ -229,3 +243,188 @@ class SupportPointsGP(PointGenerator):
             purpose="energy potential",
         )
         return noisy if visit.whole == 1 else noisy / visit.whole
+
+
+METHOD = "support-points-gp"
+# The population's shares, over those of the points, may lie this far from 1 where nothing was
+# measured (root mean square): points follow what was measured, and are arbitrary else.
+DRIFT = 0.5
+# Rows drawn around the points, rows anywhere, and sums used; more would only take time.
+ROWS, ANYWHERE, MOST_SUMS = 20_000, 5_000, 1_500
+# So much of the rest's spread is that of rows anywhere: the population may lie where no point does.
+_EVEN = 0.05
+
+
+@dataclass(frozen=True)
+class PotentialMean:
+    """An estimate of a mean: a constant, and what every noisy sum adds."""
+
+    constant: float
+    places: np.ndarray
+    coefficients: np.ndarray
+
+    def value(self, evidence: NoisyPotential) -> float:
+        """The estimate from the released sums."""
+        measured = float(self.coefficients @ evidence.sums[self.places])
+        return self.constant + measured / evidence.total[0]
+
+    def noise(self, evidence: NoisyPotential, about: float) -> float:
+        """The variance that privacy noise gives it; ``about`` as in :mod:`means`."""
+        return float(evidence.joint_noise([self], np.array([about]))[0, 0])
+
+
+@dataclass(frozen=True)
+class NoisyPotential:
+    """The noisy sums of a release with rows around its points.
+
+    Attributes:
+        schema: what is publicly known of the columns.
+        generator: what was measured; all of it public.
+        sums: the noisy sums.
+        sigmas: the standard deviation of each one's noise.
+        total: the number of rows, or persons, and its standard deviation.
+        points: rows drawn around the points, in the coordinates of the metric, then rows anywhere.
+        around: how many of them are around points.
+    """
+
+    schema: Schema
+    generator: SupportPointsGP
+    sums: np.ndarray
+    sigmas: np.ndarray
+    total: tuple[float, float]
+    points: np.ndarray
+    around: int
+    counted: str | None = None
+    drift: ClassVar[float] = DRIFT
+
+    @classmethod
+    def of(cls, release: Release, rng: np.random.Generator) -> NoisyPotential:
+        """Read a release of ``support-points-gp``."""
+        model, statement = release.model(), release.statement
+        options = {k: v for k, v in statement.parameters.items() if v is not None}
+        config = make_config(METHOD, options)
+        made = config.configure(release.schema, Budget(eps=1.0, neighbours=statement.neighbours))
+        try:
+            assert model is not None
+            assert isinstance(made, SupportPointsGP)
+            sums = np.asarray(model.arrays["released"], dtype=float)
+            (sigma,) = (c.details["sigma"] for c in statement.charges if "sigma" in c.details)
+            notes = statement.notes
+            # Sums of persons are read by their number, not by that of the rows drawn of them.
+            counted = notes.get("estimated_persons", notes["estimated_rows"])
+            total, off = float(str(counted)), float(str(notes["estimated_rows_sd"]))
+            centres, width = np.asarray(model.arrays["points"]), float(model.meta["bandwidth"])
+        except (AssertionError, KeyError, TypeError, ValueError) as error:
+            raise ReleaseError(
+                f"release ({release.path.name}) must hold its potential: {error}"
+            ) from None
+        space = made.metric.space
+        points = spread(centres, ROWS, width, space, rng)
+        points = np.concatenate([points, space.uniform(ANYWHERE, rng)])
+        if made.form == "field":
+            sigmas = np.full(sums.shape, float(str(sigma)))
+        else:
+            sigmas = made.slices.noise_scale(float(str(sigma)))
+        return cls(release.schema, made, sums, sigmas, (max(total, 1.0), off), points, ROWS)
+
+    @property
+    def table_rows(self) -> float:
+        """The estimated number of rows, or persons."""
+        return self.total[0]
+
+    @cached_property
+    def _shares(self) -> np.ndarray:
+        """The model's share of every row: those around points count alike."""
+        found = np.zeros(len(self.points))
+        found[: self.around] = 1.0 / self.around
+        return found
+
+    @cached_property
+    def reach(self) -> np.ndarray:
+        """The shares under which spreads are taken: some rows lie anywhere."""
+        even = np.zeros(len(self.points))
+        even[self.around :] = 1.0 / max(len(self.points) - self.around, 1)
+        return (1 - _EVEN) * self._shares + _EVEN * even
+
+    @property
+    def metric(self) -> Metric:
+        """The coordinates of points."""
+        return self.generator.metric
+
+    def cells(self, columns: Sequence[str], rng: np.random.Generator) -> CodeCombinations:
+        """The drawn rows, seen by some columns."""
+        del rng
+        frame = self.metric.frame(self.points)
+        codes = self.metric.codes(self.points)
+        return CodeCombinations.of_rows(frame, codes, self.schema, columns)
+
+    def weights(self, cells: CodeCombinations) -> np.ndarray:
+        """The share of every drawn row."""
+        del cells
+        return self._shares
+
+    def mean_estimates(
+        self, cells: CodeCombinations, weights: np.ndarray, influence: np.ndarray
+    ) -> tuple[list[PotentialMean], np.ndarray]:
+        """For every column of ``influence`` its measured part: an estimate of its mean, its values.
+
+        It is the part with the least of noise and of what the rest may hide together.
+        """
+        total, reach = self.total[0], self.reach
+        places, values = self._functions(cells.columns)
+        centre = weights @ influence
+        if len(places) == 0:
+            nothing = [PotentialMean(float(c), places, np.zeros(0)) for c in centre]
+            return nothing, np.zeros_like(influence) + centre
+        mean = weights @ values
+        sigmas = self.sigmas[places]
+        scaled = (values - reach @ values) / sigmas
+        weighed = DRIFT**2 * reach[:, None] * scaled
+        normal = weighed.T @ scaled
+        normal[np.diag_indices_from(normal)] += total**-2
+        # An error in the number of rows moves all sums together.
+        whole = self.sums[places] / total / sigmas * (self.total[1] / total)
+        normal += np.outer(whole, whole)
+        coefficients = np.linalg.solve(normal, weighed.T @ influence) / sigmas[:, None]
+        lines = [
+            PotentialMean(float(c - mean @ own), places, own)
+            for c, own in zip(centre, coefficients.T, strict=True)
+        ]
+        return lines, centre + (values - mean) @ coefficients
+
+    def bins(self, name: str) -> None:
+        """None: values are known beyond their bins."""
+
+    def joint_noise(self, lines: Sequence[PotentialMean], about: np.ndarray) -> np.ndarray:
+        """The covariance that privacy noise gives several estimates over the same sums."""
+        total, deviation = self.total
+        noise = np.array([line.coefficients * self.sigmas[line.places] for line in lines]) / total
+        rests = np.array([line.constant for line in lines]) - about
+        return np.asarray(noise @ noise.T + np.outer(rests, rests) * (deviation / total) ** 2)
+
+    def _functions(self, columns: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """The sums that columns alone decide: their places, and each row's share in them."""
+        if self.generator.form == "field":
+            field = self.generator.field
+            return np.arange(len(self.sums)), field.vectors(self.points).astype(float)
+        slices, metric = self.generator.slices, self.metric
+        numeric = metric.space.numeric
+        own: set[int] = set()
+        for name, place in zip(self.schema.names, metric.places, strict=True):
+            if name in columns:
+                own |= {place.scale} if place.scale is not None else set()
+                own |= {numeric + place.code} if place.code is not None else set()
+        seen = [slices.scales[:, c] != 0 for c in range(numeric)]
+        seen += [np.any(table != 0, axis=1) for table in slices.tables]
+        other = [part for c, part in enumerate(seen) if c not in own]
+        inside = ~np.any(other, axis=0) if other else np.ones(slices.count, dtype=bool)
+        inside &= np.any(seen, axis=0)
+        places = np.flatnonzero(inside[slices.owner])[:MOST_SUMS]
+        owner = slices.owner[places]
+        threshold = places - slices.starts[owner]
+        beyond = self._bins[:, owner] > threshold
+        return places, 2.0 * beyond - slices.middle[places]
+
+    @cached_property
+    def _bins(self) -> np.ndarray:
+        return self.generator.slices.project(self.points)[1]

@@ -20,9 +20,8 @@ from marginalsyn.answers.limits import limits_of
 from marginalsyn.answers.quantities import Mean, Question, Table
 from marginalsyn.contract import make_config
 from marginalsyn.errors import UsageError
-from marginalsyn.plugins.points import noisy_potential
-from marginalsyn.plugins.points.noisy_potential import NoisyPotential
-from marginalsyn.plugins.points.support_points_gp import SupportPointsGP
+from marginalsyn.plugins.points import support_points_gp
+from marginalsyn.plugins.points.support_points_gp import NoisyPotential, SupportPointsGP
 from marginalsyn.table.columns import CategoricalColumn
 from marginalsyn.table.numeric import IntegerColumn
 
@@ -154,7 +153,7 @@ def test_the_command_asks_a_release_of_support_points(run: Run, people: Path) ->
     assert any("support points" in text for text in found["warnings"])
     refused = run("sample", "release", "--imputations", 5, "--out", "tables", code=2).output
     assert "no marginals" in " ".join(refused.split())
-    assert noisy_potential.METHOD == "support-points-gp"
+    assert support_points_gp.METHOD == "support-points-gp"
 
 
 def test_of_persons_each_is_counted_once_or_nothing_is_told() -> None:

@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from marginalsyn import LinkedRelease, Schema
-from marginalsyn.cli import start, start_commands
+from marginalsyn.cli import start, start_forecast
 from marginalsyn.errors import UsageError
 from marginalsyn.operations.drafting import words_of
 from marginalsyn.release.folder import Release
@@ -127,7 +127,7 @@ def answered(*words: str, commands: tuple[str, ...] = ()) -> Result:
     from marginalsyn.cli.main import cli
 
     asked = ["start", "t.csv", "--method", "independent", "--holdout", "0", "--eps", "4"]
-    answers, really = ["", "", "y", *words, "y"], start_commands.run
+    answers, really = ["", "", "y", *words, "y"], start_forecast.run
 
     def some(name: str, arguments: list[str]) -> None:
         if name in commands:
@@ -135,7 +135,7 @@ def answered(*words: str, commands: tuple[str, ...] = ()) -> Result:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(start, "_at_terminal", lambda: True)
-        patch.setattr(start_commands, "run", some)
+        patch.setattr(start_forecast, "run", some)
         patch.setattr(start.click, "launch", lambda page: None)
         return CliRunner().invoke(cli, asked, input="\n".join(answers) + "\n")
 
@@ -204,7 +204,7 @@ def test_nobody_vouches_for_a_schema_unseen(
     run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table(folder)
-    monkeypatch.setattr(start_commands, "run", lambda name, words: ran.append([name, *words]))
+    monkeypatch.setattr(start_forecast, "run", lambda name, words: ran.append([name, *words]))
     ran: list[list[str]] = []
     for asked in (("--yes", "--public"), ("--public", "--yes"), ("--public",)):
         result = run("start", "t.csv", *asked, code=2)
@@ -250,20 +250,20 @@ def test_the_password_of_an_address_serves_the_evaluation_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("PGPASSWORD", raising=False)
-    with start_commands.password_of("postgres://ann:s3%2Fcret@host/db?table=t"):
+    with start_forecast.password_of("postgres://ann:s3%2Fcret@host/db?table=t"):
         assert os.environ["PGPASSWORD"] == "s3/cret"
     assert "PGPASSWORD" not in os.environ
     for data in ("postgres://ann@host/db?table=t", "people.csv", "duckdb:///x:y@z?table=t"):
-        with start_commands.password_of(data):
+        with start_forecast.password_of(data):
             assert "PGPASSWORD" not in os.environ
     monkeypatch.setenv("PGPASSWORD", "own")
-    with start_commands.password_of("postgres://ann:other@host/db?table=t"):
+    with start_forecast.password_of("postgres://ann:other@host/db?table=t"):
         assert os.environ["PGPASSWORD"] == "own"
 
 
 def test_a_password_is_not_written_into_the_script(tmp_path: Path) -> None:
     address = "postgres://ann:s3cr3t@host:5432/db?table=ward.people"
-    choices: Any = start_commands.Choices(
+    choices: Any = start_forecast.Choices(
         data=address,
         label=None,
         kinds={},
@@ -276,10 +276,10 @@ def test_a_password_is_not_written_into_the_script(tmp_path: Path) -> None:
         schema_path=Path("people.schema.json"),
         evaluation=Path("evaluation"),
     )
-    script = start_commands.script(start_commands.commands(choices, False), choices)
+    script = start_forecast.script(start_forecast.commands(choices, False), choices)
     assert "s3cr3t" not in script
     assert "postgres://ann@host:5432/db?table=ward.people" in script
-    assert start_commands.stem(address) == "ward-people"
+    assert start_forecast.stem(address) == "ward-people"
 
 
 def linked_folder(folder: Path) -> None:

@@ -413,7 +413,7 @@ EXACT = {
     "marginalsyn/generators/privbayes.py": "counts, for Laplace noise",
     "plugins/networks/dpgan.py": "codes, for clipped and noised gradients",
     "plugins/networks/pategan.py": "codes, for noisy votes",
-    "plugins/points/support_points_herding.py": "a total, for Laplace noise",
+    "plugins/points/support_points.py": "a total, for Laplace noise",
     "plugins/weights/dp_mlp.py": "codes, for clipped and noised gradients of persons",
     "plugins/research/beta_debiased.py": "a total, for Laplace noise",
     "plugins/weights/rake.py": "scores of candidates, for the exponential mechanism",

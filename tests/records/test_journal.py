@@ -654,7 +654,7 @@ def test_a_seeded_run_goes_on_to_the_same_bytes(
 
 
 def test_passwords_are_not_kept() -> None:
-    from marginalsyn.cli.resuming import recordable
+    from marginalsyn.cli.group import recordable
     from marginalsyn.records.workspace import identify
 
     given = {"data": "postgres://me:secret@host/db?table=t", "out": Path("release"), "eps": 1.0}

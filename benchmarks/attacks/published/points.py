@@ -16,8 +16,10 @@ from marginalsyn.plugins.audit.exact_common import (
     normalised,
     support_law,
 )
-from marginalsyn.plugins.points.support_points import SupportPointsConfig
-from marginalsyn.plugins.points.support_points_herding import SupportPointsHerdingConfig
+from marginalsyn.plugins.points.support_points import (
+    SupportPointsConfig,
+    SupportPointsHerdingConfig,
+)
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.progress import Silent

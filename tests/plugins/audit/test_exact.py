@@ -10,8 +10,8 @@ import pytest
 from marginalsyn import Neighbours
 from marginalsyn.access.visit import Visit
 from marginalsyn.plugins.audit.exact import Check, run_checks
-from marginalsyn.plugins.audit.exact_tape import Measured, answers, measure
 from marginalsyn.plugins.audit.exact_weights import step_eps, worst_regression
+from marginalsyn.plugins.audit.worst import Measured, answers, measure
 from marginalsyn.privacy.selection import ExponentialMechanism
 from marginalsyn.registry import GENERATORS, WEIGHTS, plugins
 

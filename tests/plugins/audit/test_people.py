@@ -25,8 +25,8 @@ from marginalsyn.plugins.audit.canaries import (
     tables_of_persons,
 )
 from marginalsyn.plugins.audit.exact_common import person_counts
-from marginalsyn.plugins.audit.exact_tape import measure
 from marginalsyn.plugins.audit.runs import _bench
+from marginalsyn.plugins.audit.worst import measure
 from marginalsyn.registry import GENERATORS
 from marginalsyn.sources import persons
 

@@ -16,7 +16,7 @@ from marginalsyn.generators import batch_selection
 from marginalsyn.generators.aim import AIMConfig
 from marginalsyn.graphical.one_way import L1_PER_CELL
 from marginalsyn.host import generate
-from marginalsyn.plugins.audit.exact_tape import measure
+from marginalsyn.plugins.audit.worst import measure
 from marginalsyn.privacy.laws import Law, PoissonSample
 from marginalsyn.privacy.noise import SeededNoise
 from marginalsyn.privacy.selection import ExponentialMechanism

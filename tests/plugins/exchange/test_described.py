@@ -12,8 +12,8 @@ import pytest
 from marginalsyn import Release, Synthesizer, datasets
 from marginalsyn.errors import ReleaseError, UsageError
 from marginalsyn.operations.other_rows import adopt_rows
-from marginalsyn.plugins.exchange.formats import export
-from marginalsyn.plugins.exchange.nodes import write_yaml
+from marginalsyn.plugins.exchange.drafts import write_yaml
+from marginalsyn.plugins.exchange.export import export
 from marginalsyn.plugins.exchange.schemas import import_schema
 
 yaml = pytest.importorskip("yaml")

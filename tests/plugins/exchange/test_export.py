@@ -13,7 +13,7 @@ from click.testing import Result
 from marginalsyn.errors import UsageError
 from marginalsyn.generators.marginals import stored_model
 from marginalsyn.plugins.exchange import mbi as parcels
-from marginalsyn.plugins.exchange.formats import FORMATS, export
+from marginalsyn.plugins.exchange.export import FORMATS, export
 from marginalsyn.release.folder import Release
 
 Run = Callable[..., Result]

@@ -20,8 +20,10 @@ from marginalsyn.plugins.audit.testkit.generators import (
 )
 from marginalsyn.plugins.points import candidates
 from marginalsyn.plugins.points.fitting import mixed_support_points
-from marginalsyn.plugins.points.support_points import SupportPointsConfig
-from marginalsyn.plugins.points.support_points_herding import SupportPointsHerdingConfig
+from marginalsyn.plugins.points.support_points import (
+    SupportPointsConfig,
+    SupportPointsHerdingConfig,
+)
 from marginalsyn.privacy.composition import compose
 from marginalsyn.privacy.recorded_laws import LAWS
 from marginalsyn.progress import Silent
