@@ -15,9 +15,7 @@ from urllib.parse import unquote, urlsplit
 import rich_click as click
 
 from marginalsyn.cli import screen
-from marginalsyn.host import calibrate
 from marginalsyn.operations.origins import PASSWORD, UNNAMED, Named, hides_password, shown_name
-from marginalsyn.privacy.zcdp import gaussian_sigma
 
 if TYPE_CHECKING:
     from marginalsyn.contract import GeneratorConfig, Plan
@@ -228,6 +226,9 @@ def foresee(schema: Schema, config: GeneratorConfig, budget: Budget, rows: int) 
         >>> forecast.useless
         ['a']
     """
+    from marginalsyn.host import calibrate
+    from marginalsyn.privacy.zcdp import gaussian_sigma
+
     plan = calibrate(config, schema, budget)[0].plan
     single = [rho for purpose, rho in plan.split.items() if "one-way" in purpose]
     # A method that says nothing of single columns is taken to measure them with all it has.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import ibis.expr.types as ir
@@ -70,12 +70,11 @@ class Codec:
         Raises:
             SchemaError: if the frame lacks a column of the schema or has it twice.
         """
-        return self._matrix(frame, self.encoded, np.dtype(np.int32))
+        return self._matrix(frame, "encoded", np.dtype(np.int32))
 
     def unit(self, frame: pd.DataFrame, absent: float = 0.5) -> np.ndarray:
         """Return the unit coordinates of a frame, float64; see ``unit_table``."""
-        make = partial(self.unit_table, absent=absent)
-        return self._matrix(frame, make, np.dtype(np.float64))
+        return self._matrix(frame, "unit_table", np.dtype(np.float64), absent=absent)
 
     def decode(self, codes: np.ndarray, rng: np.random.Generator) -> pd.DataFrame:
         """Return rows for codes of shape (rows, columns), drawing numbers inside their bins.
@@ -131,7 +130,7 @@ class Codec:
         Raises:
             SchemaError: if the frame lacks a column of the schema or has it twice.
         """
-        return self.restored(self._run(frame, self.conformed))
+        return self.restored(self._run(frame, "conformed"))
 
     def conformed(self, table: ir.Table, more: Sequence[str] = ()) -> ir.Table:
         """The query whose rows ``restored`` makes a release's: codes and clipped numbers.
@@ -162,10 +161,7 @@ class Codec:
 
     def numbers(self, frame: pd.DataFrame, name: str) -> np.ndarray:
         """The numbers in one numeric column of a frame, in its own units; NaN where none is."""
-        from marginalsyn.table import encoding
-
-        column = self.schema.column(name)
-        found = self._run(frame, lambda table: encoding.prepared(table, [column]))
+        found = self._run(frame, "_prepared", name=name)
         return np.asarray(found.column(name).to_numpy(), dtype=np.float64)
 
     def empty(self) -> pd.DataFrame:
@@ -200,31 +196,47 @@ class Codec:
             *[finish(prepared[column.name], column, tokens).name(column.name) for column in chosen],
         )
 
-    def _matrix(
-        self, frame: pd.DataFrame, make: Callable[[ir.Table], ir.Table], dtype: np.dtype
-    ) -> np.ndarray:
-        found = self._run(frame, make)
+    def _prepared(self, table: ir.Table, name: str) -> ir.Table:
+        from marginalsyn.table import encoding
+
+        return encoding.prepared(table, [self.schema.column(name)])
+
+    def _matrix(self, frame: pd.DataFrame, form: str, dtype: np.dtype, **how: Any) -> np.ndarray:
+        found = self._run(frame, form, **how)
         matrix = np.empty((found.num_rows, found.num_columns), dtype=dtype)
         for position, column in enumerate(found.columns):
             matrix[:, position] = column.to_numpy()
         return matrix
 
-    def _run(self, frame: pd.DataFrame, make: Callable[[ir.Table], ir.Table]) -> Any:
-        """Run a query on a frame, in a DuckDB of its own; rows keep their order."""
-        import ibis
-
+    def _run(self, frame: pd.DataFrame, form: str, **how: Any) -> Any:
+        """Run the query of a method on a frame, in a DuckDB of its own; rows keep their order."""
         from marginalsyn.table.arrow import arrow_table
         from marginalsyn.table.engine import private_engine
 
         frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
         self._present(list(frame.columns))
-        table = ibis.memtable(arrow_table(frame, self.schema.names))
+        rows = arrow_table(frame, self.schema.names)
+        name, query, types = _written(self.schema, form, tuple(how.items()), rows.schema)
         engine = private_engine()
         try:
-            return engine.to_pyarrow(make(table))
+            engine.con.register(name, rows)
+            return engine.con.sql(query).to_arrow_table().cast(types)
         finally:
             engine.disconnect()
 
     @staticmethod
     def _frame(columns: Any) -> pd.DataFrame:
         return pd.DataFrame({series.name: series for series in columns}, copy=False)
+
+
+@lru_cache(maxsize=64)
+def _written(schema: Schema, form: str, how: tuple[tuple[str, Any], ...], layout: Any) -> Any:
+    """A codec's query as DuckDB's text: what it calls the table, and the types that it returns.
+
+    Writing it takes longer than running it on a small table, and it depends on the layout alone.
+    """
+    import ibis
+
+    table = ibis.memtable(layout.empty_table())
+    query = getattr(Codec(schema), form)(table, **dict(how))
+    return table.get_name(), ibis.to_sql(query, dialect="duckdb"), query.schema().to_pyarrow()

@@ -131,6 +131,10 @@ class Schema(BaseModel):
         except ValidationError as error:
             raise SchemaError(explain(error, lambda loc: _place(loc, data), _fields_at)) from None
 
+    def __hash__(self) -> int:
+        # By the JSON, which distinguishes the categories 1, 1.0 and True.
+        return hash(self.model_dump_json())
+
     @property
     def names(self) -> list[str]:
         """Column names, in order."""
