@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import difflib
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from importlib import metadata
+from pathlib import Path
 from typing import Any, Literal
 
 from marginalsyn.errors import MissingExtraError, PluginError, how_to_get
@@ -123,6 +125,19 @@ class Plugin:
         return f"pip install {names}{where}"
 
 
+def entry_points(**wanted: str) -> metadata.EntryPoints:
+    """The entry points of what is installed, read again where a folder of packages has changed."""
+    folders = [Path(path).absolute() for path in sys.path]
+    return _read(tuple((str(f), f.stat().st_mtime_ns) for f in folders if f.exists())).select(
+        **wanted
+    )
+
+
+@lru_cache(maxsize=4)
+def _read(folders: tuple[tuple[str, int], ...]) -> metadata.EntryPoints:
+    return metadata.entry_points()
+
+
 def plugins(kind: str | None = None) -> list[Plugin]:
     """List the registered plugins of one kind, or of all, without importing any.
 
@@ -139,7 +154,7 @@ def plugins(kind: str | None = None) -> list[Plugin]:
     found: list[Plugin] = []
     for group in KINDS if kind is None else (kind,):
         entries: dict[tuple[str, ...], metadata.EntryPoint] = {}
-        for entry in metadata.entry_points(group=group):
+        for entry in entry_points(group=group):
             entries.setdefault((entry.name, *_owner(entry.dist)), entry)
         for (name, owner, version), entry in entries.items():
             rivals = tuple(sorted(d for n, d, _ in entries if n == name and d != owner))
@@ -200,7 +215,7 @@ def part(name: str) -> Any:
         >>> part("nobody lends this") is None
         True
     """
-    for entry in metadata.entry_points(group=PARTS, name=name):
+    for entry in entry_points(group=PARTS, name=name):
         try:
             return entry.load()
         except ModuleNotFoundError as error:

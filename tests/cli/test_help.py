@@ -133,7 +133,7 @@ def test_a_plugin_brings_a_command(run: Any, monkeypatch: pytest.MonkeyPatch) ->
             ("broken", "marginalsyn.nothing:Nothing"),
         )
     ]
-    monkeypatch.setattr("marginalsyn.registry.metadata.entry_points", lambda group: found)
+    monkeypatch.setattr("marginalsyn.registry.entry_points", lambda group: found)
     shown = run("--help").stdout
     assert "bring" in shown
     assert "broken" not in shown

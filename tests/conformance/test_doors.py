@@ -258,6 +258,7 @@ OTHERS = {
     "marginalsyn/answers/evidence.py": "where a descent starts, on what a release holds",
     "marginalsyn/graphical/chain_model.py": "rows that a released chain's marginals are counted of",
     "plugins/exchange/adopt.py": "rows of a model that another tool made",
+    "plugins/exchange/redrawing.py": "rows of a model that another tool made",
     "marginalsyn/answers/answering.py": "replays of a release, on what it holds",
     "marginalsyn/answers/combining.py": "what a release measured, on what it holds",
     "marginalsyn/answers/imputations.py": "tables drawn from what a release holds",

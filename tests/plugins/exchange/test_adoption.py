@@ -14,9 +14,8 @@ from click.testing import Result
 from marginalsyn import MarginalsynError, Schema, sample
 from marginalsyn.certificates.measured import verify
 from marginalsyn.operations.other_rows import adopt_rows
-from marginalsyn.plugins.exchange.adopt import adopt_parcel
 from marginalsyn.plugins.exchange.parcel import Parcel, Part
-from marginalsyn.plugins.exchange.redrawing import refit, schema_of
+from marginalsyn.plugins.exchange.redrawing import adopt_parcel, refit, schema_of
 from marginalsyn.release.derivation import whose_words
 from marginalsyn.release.folder import Release
 from marginalsyn.table.codec import Codec

@@ -12,8 +12,8 @@ import pytest
 from click.testing import Result
 
 from marginalsyn.certificates.measured import verify
-from marginalsyn.plugins.exchange.adopt import adopt_parcel
 from marginalsyn.plugins.exchange.parcel import read_parcel
+from marginalsyn.plugins.exchange.redrawing import adopt_parcel
 from marginalsyn.release.folder import Release
 
 Run = Callable[..., Result]
