@@ -121,8 +121,8 @@ class Adopt(Operation["Release"]):
         return self._result(made)
 
     def _adopt_rows(self, source: Path, written: dict[str, Any]) -> Release:
+        from marginalsyn.operations.files import read_table
         from marginalsyn.operations.other_rows import adopt_rows, take_rows
-        from marginalsyn.operations.tables import read_table
         from marginalsyn.release.statement import ANOTHER_TOOL
 
         if self.redraw or self.rows is not None:
