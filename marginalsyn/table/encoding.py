@@ -228,7 +228,7 @@ def digits(value: ir.Value, column: MomentColumn) -> ir.Value:
     if value.type().is_boolean():
         return ibis.null("string")
     text = value if value.type().is_string() else value.cast("string").re_replace("[.]0$", "")
-    found = digits_of(text, column.style)
+    found = digits_of(text, column.styles)
     if column.missing_tokens:
         found = ibis.ifelse(missing(value, column.missing_tokens), ibis.null("string"), found)
     return found
@@ -252,7 +252,7 @@ def _quantity(value: ir.Value, column: Column) -> ir.Value:
         return number(value)
     return read_number(
         value,
-        column.format or PLAIN,
+        (column.format or PLAIN, *column.also),
         lower=column.lower,
         upper=column.upper,
         below=column.below,

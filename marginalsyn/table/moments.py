@@ -34,7 +34,8 @@ class MomentColumn(IntegerColumn):
     """What dates, moments and times share: an integer column in units of days or seconds.
 
     Bounds and edges are ISO texts in a schema. Rows hold texts in the stated ``format``, whose
-    finest part is the resolution of the values; ``bins`` is that of the codes: a number of bins,
+    finest part is the resolution of the values; texts in the formats of ``also`` are read as well,
+    the first format that a text has decides. ``bins`` is the resolution of the codes: a number of bins,
     edges, "auto", or a period such as "month". ``parts`` are counted with it, each in a column of
     its own (``admitted_weekday``), and rows have dates that agree with them.
     """
@@ -43,6 +44,7 @@ class MomentColumn(IntegerColumn):
     iso: ClassVar[str] = "2020-12-31"
 
     format: str = ""  # type: ignore[assignment]
+    also: tuple[str, ...] = ()  # type: ignore[assignment]
     bins: MomentBins = "auto"  # type: ignore[assignment]
     zone: str = "UTC"
     parts: tuple[Literal["weekday", "month", "hour"], ...] = ()
@@ -55,6 +57,11 @@ class MomentColumn(IntegerColumn):
     @cached_property
     def style(self) -> TimeFormat:
         return TimeFormat(self.format)
+
+    @cached_property
+    def styles(self) -> tuple[TimeFormat, ...]:
+        """All formats, in the order in which they are tried."""
+        return (self.style, *map(TimeFormat, self.also))
 
     @property
     def worded(self) -> bool:
@@ -97,6 +104,15 @@ class MomentColumn(IntegerColumn):
     @model_validator(mode="after")
     def _check_zone(self) -> MomentColumn:
         zone_of(self.zone)
+        own = self.style
+        for other in self.styles[1:]:
+            days = (other.dated, "j" in other.directives)
+            timed = other.timed or own.dated
+            if not timed or days != (own.dated, "j" in own.directives):
+                raise ValueError(
+                    f"also ({other.text!r}) must name a day or an hour as format "
+                    f"({self.format!r}) does"
+                )
         if self.shape is not None:
             raise ValueError("shape must be left out: dates and times are drawn evenly in a bin")
         timed, dated = self.style.timed, self.style.dated

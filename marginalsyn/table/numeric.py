@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from marginalsyn.table.columns import MOST_INTEGER, Column
-from marginalsyn.table.wording import PLAIN, NumberFormat, limit_edges, spell_all
+from marginalsyn.table.wording import PLAIN, NumberFormat, OtherFormat, limit_edges, spell_all
 from marginalsyn.validation import shown
 
 # What a schema says of a column whose shape a run is to buy.
@@ -164,7 +164,8 @@ RealBound = Annotated[float, BeforeValidator(_finite)]
 class NumericColumn(Column):
     """A column with public bounds, cut into bins. Values out of bounds are clipped to the ends.
 
-    ``format`` says how a source of texts spells the numbers. With ``below``, a limit of detection,
+    ``format`` says how a source of texts spells the numbers, ``also`` how it spells them else: the
+    formats are tried in this order, on each value alone. With ``below``, a limit of detection,
     a text such as "<0.3" is a value under it: those have a bin of their own and are written that
     way. ``above`` is the same for ">500".
 
@@ -174,11 +175,12 @@ class NumericColumn(Column):
 
     numeric: ClassVar[bool] = True
     ordered: ClassVar[bool] = True
-    quiet: ClassVar[tuple[str, ...]] = ("missing_tokens", "format", "below", "above", "shape")
+    quiet: ClassVar[tuple[str, ...]] = ("missing_tokens", "format", "also", "below", "above", "shape")
     # Whether only whole numbers occur.
     whole: ClassVar[bool] = False
 
     format: NumberFormat | None = None
+    also: tuple[OtherFormat, ...] = ()
     below: RealBound | None = None
     above: RealBound | None = None
     shape: Shapes = None
@@ -189,7 +191,9 @@ class NumericColumn(Column):
 
     @property
     def worded(self) -> bool:
-        return any(part is not None for part in (self.format, self.below, self.above))
+        return bool(self.also) or any(
+            part is not None for part in (self.format, self.below, self.above)
+        )
 
     def write(self, numbers: np.ndarray) -> list[str]:
         """The texts of numbers, as the source spells them."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import calendar
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import cached_property, lru_cache
@@ -174,13 +174,15 @@ def zone_of(name: str) -> tzinfo:
 # Two steps, so that an engine searches a text once: to digits at fixed places, and to a number.
 
 
-def digits_of(text: ir.Value, style: TimeFormat) -> ir.Value:
+def digits_of(text: ir.Value, styles: Sequence[TimeFormat]) -> ir.Value:
     """A moment as ``yyyymmddhhmmss`` and its offset as ``+hhmm``; null where the text is none.
 
-    Besides the stated format ISO texts are understood, which is what typed columns become.
+    The first format that a text has decides. Besides the stated formats ISO texts are understood,
+    which is what typed columns become.
     """
-    iso, places = (ISO, ISO_PLACES) if style.dated else (ISO_TIME, ISO_TIME_PLACES)
-    return ibis.coalesce(_digits(text, style.pattern, style.places), _digits(text, iso, places))
+    iso, places = (ISO, ISO_PLACES) if styles[0].dated else (ISO_TIME, ISO_TIME_PLACES)
+    found = [_digits(text, style.pattern, style.places) for style in styles]
+    return ibis.coalesce(*found, _digits(text, iso, places))
 
 
 def moment_of(digits: ir.Value, style: TimeFormat) -> ir.Value:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import ibis
 import ibis.expr.types as ir
 import numpy as np
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from marginalsyn.table.engine import engine_of
 
@@ -73,6 +73,33 @@ class NumberFormat(BaseModel):
 PLAIN = NumberFormat()
 
 
+class OtherFormat(NumberFormat):
+    """Another spelling of a column's numbers, which is read and never written.
+
+    Args:
+        factor: what a number of this spelling is multiplied by, as in ``{"suffix": " cm",
+            "factor": 0.01}`` where the column is in metres. The unit must then be in the text.
+        joint: the text between a number of a larger unit and one of the smaller, as in ``5'11"``.
+        parts: how many of the smaller unit the larger has.
+
+    Example:
+        >>> OtherFormat(joint="'", parts=12, suffix='"', factor=0.0254).parts
+        12
+    """
+
+    factor: float = Field(default=1.0, gt=0, allow_inf_nan=False)
+    joint: str = ""
+    parts: int = Field(default=1, ge=1, le=10**6)
+
+    @model_validator(mode="after")
+    def _check_joint(self) -> OtherFormat:
+        if any(sign in DIGITS + "+-<>" for sign in self.joint):
+            raise ValueError(f"joint ({self.joint!r}) must hold no digit and no +, -, < or >")
+        if self.factor != 1 and not (self.prefix + self.suffix + self.joint).strip():
+            raise ValueError("factor must come with the prefix, suffix or joint of its unit")
+        return self
+
+
 def spell_all(
     numbers: np.ndarray,
     style: NumberFormat,
@@ -103,24 +130,28 @@ def _digits(limit: float, decimals: int | None) -> int | None:
 
 def read_number(
     text: ir.Value,
-    style: NumberFormat,
+    styles: Sequence[NumberFormat],
     *,
     lower: float,
     upper: float,
     below: float | None,
     above: float | None,
 ) -> ir.Value:
-    """The double in a trimmed text, null where there is none.
+    """The double in a trimmed text by the first of the formats that reads it, null by none.
 
     Where the column has a limit of detection, ``<x`` is its lower bound if x is at most that limit,
     and x otherwise; ``>x`` likewise.
     """
-    number = _spelt_number(text, style)
+
+    def read(text: ir.Value) -> ir.Value:
+        return ibis.coalesce(*[_quantity(text, style) for style in styles])
+
+    number = read(text)
     if below is not None:
-        found = _spelt_number(_behind(text, "<"), style)
+        found = read(_behind(text, "<"))
         number = ibis.coalesce(number, ibis.ifelse(found <= below, float(lower), found))
     if above is not None:
-        found = _spelt_number(_behind(text, ">"), style)
+        found = read(_behind(text, ">"))
         number = ibis.coalesce(number, ibis.ifelse(found >= above, float(upper), found))
     return number
 
@@ -129,6 +160,33 @@ def _behind(text: ir.Value, sign: str) -> ir.Value:
     """What follows a sign at the beginning, with "=" after it or not."""
     rest = ibis.ifelse(text.startswith(sign), text.substr(1), ibis.null("string"))
     return ibis.ifelse(rest.startswith("="), rest.substr(1), rest).strip()
+
+
+def _quantity(text: ir.Value, style: NumberFormat) -> ir.Value:
+    """The number in a text, in the column's own unit."""
+    if not isinstance(style, OtherFormat):
+        return _spelt_number(text, style)
+    none = ibis.null("string")
+    units = [part for part in (style.prefix.strip(), style.suffix.strip()) if part]
+    if not style.joint:
+        if style.factor == 1:
+            return _spelt_number(text, style)
+        text = ibis.ifelse(ibis.or_(*[text.contains(part) for part in units]), text, none)
+        return _spelt_number(text, style) * _exact(style.factor)
+    for part in units:
+        text = text.replace(part, "")
+    joint = "".join(map(_class, style.joint.strip()))
+    pattern = f"^([+-]?[0-9]+)[ ]*{joint}[ ]*([0-9]*(?:{_class(style.decimal)}[0-9]*)?)$"
+    both = ibis.ifelse(text.strip().re_search(pattern), text.strip(), none)
+    bare = style.model_copy(update={"prefix": "", "suffix": ""})
+    large = _spelt_number(both.re_extract(pattern, 1), bare)
+    small = ibis.coalesce(_spelt_number(both.re_extract(pattern, 2), bare), _exact(0))
+    return (large * _exact(style.parts) + small) * _exact(style.factor)
+
+
+def _exact(constant: float) -> ir.Value:
+    # As a text, since engines may read bare digits as a decimal number of few places.
+    return ibis.literal(repr(float(constant))).cast("float64")
 
 
 def _spelt_number(text: ir.Value, style: NumberFormat) -> ir.Value:
