@@ -72,6 +72,7 @@ _._numbers
 _._complete
 _._read_private
 _._check_zone
+_._check_unit
 
 # Notebooks ask objects for them, and pickle for what may be stored.
 _._repr_html_

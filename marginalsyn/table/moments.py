@@ -34,8 +34,8 @@ class MomentColumn(IntegerColumn):
     """What dates, moments and times share: an integer column in units of days or seconds.
 
     Bounds and edges are ISO texts in a schema. Rows hold texts in the stated ``format``, whose
-    finest part is the resolution of the values; texts in the formats of ``also`` are read as well,
-    the first format that a text has decides. ``bins`` is the resolution of the codes: a number of bins,
+    finest part is the resolution of the values. Texts in the formats of ``also`` are read, too: the
+    first format that a text has decides. ``bins`` is the resolution of the codes: a number of bins,
     edges, "auto", or a period such as "month". ``parts`` are counted with it, each in a column of
     its own (``admitted_weekday``), and rows have dates that agree with them.
     """

@@ -92,7 +92,7 @@ class OtherFormat(NumberFormat):
     parts: int = Field(default=1, ge=1, le=10**6)
 
     @model_validator(mode="after")
-    def _check_joint(self) -> OtherFormat:
+    def _check_unit(self) -> OtherFormat:
         if any(sign in DIGITS + "+-<>" for sign in self.joint):
             raise ValueError(f"joint ({self.joint!r}) must hold no digit and no +, -, < or >")
         if self.factor != 1 and not (self.prefix + self.suffix + self.joint).strip():
