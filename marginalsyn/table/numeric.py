@@ -175,7 +175,14 @@ class NumericColumn(Column):
 
     numeric: ClassVar[bool] = True
     ordered: ClassVar[bool] = True
-    quiet: ClassVar[tuple[str, ...]] = ("missing_tokens", "format", "also", "below", "above", "shape")
+    quiet: ClassVar[tuple[str, ...]] = (
+        "missing_tokens",
+        "format",
+        "also",
+        "below",
+        "above",
+        "shape",
+    )
     # Whether only whole numbers occur.
     whole: ClassVar[bool] = False
 
