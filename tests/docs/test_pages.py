@@ -8,10 +8,11 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import warm
 
 from marginalsyn.errors import PluginError
 from marginalsyn.plugins.audit.canaries import weight_cases
@@ -53,13 +54,20 @@ def part_of_the_guide(title: str) -> list[Path]:
 TOUR = [ROOT / "README.md", *part_of_the_guide("Tutorials")]
 
 
+@pytest.fixture(scope="module")
+def warm_commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Puts a ``marginalsyn`` on the path that need not import everything again."""
+    python = Path(sys.executable).parent
+    with warm.commands(tmp_path_factory.mktemp("bin")) as folder, pytest.MonkeyPatch.context() as m:
+        m.setenv("PATH", os.pathsep.join((str(folder), str(python), os.environ["PATH"])))
+        yield
+
+
 def run_text(language: str, text: str, folder: Path) -> None:
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     command = {"sh": ["bash", "-euo", "pipefail", "-c"], "python": [sys.executable, "-c"]}
     done = subprocess.run(
         [*command[language], text],
         cwd=folder,
-        env={**os.environ, "PATH": path},
         capture_output=True,
         text=True,
         check=False,
@@ -73,6 +81,7 @@ def run_blocks(page: Path, folder: Path) -> None:
         run_text(language, text, folder)
 
 
+@pytest.mark.usefixtures("warm_commands")
 @pytest.mark.timeout(900)  # some forty processes; slow only where cores are shared
 def test_the_tour_and_the_tutorials_run_word_for_word_after_the_install_line(
     tmp_path: Path,
@@ -84,6 +93,7 @@ def test_the_tour_and_the_tutorials_run_word_for_word_after_the_install_line(
         run_blocks(page, tmp_path)
 
 
+@pytest.mark.usefixtures("warm_commands")
 @pytest.mark.timeout(900)  # a page is a dozen processes; slow only where cores are shared
 @pytest.mark.parametrize(
     "page", [page for page in RUNNABLE if page not in TOUR], ids=lambda page: page.name
