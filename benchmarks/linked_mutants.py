@@ -128,7 +128,7 @@ LINKED = (
     Mutant(
         "certificate-of-linked-tables-unchecked",
         "a changed certificate of a release of linked tables passes",
-        "marginalsyn/certificates/certifying.py",
+        "marginalsyn/certificates/measured.py",
         "    if found:\n        return found\n",
         "    if found or is_linked_release(path):\n        return found\n",
         (TABLES, "-k", "certificate"),
