@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
+from scipy.stats import norm
 
 from marginalsyn.answers.code_combinations import CodeCombinations
 from marginalsyn.errors import UsageError
@@ -130,6 +131,13 @@ class Question:
     def linear_error(self, problem: Problem, drawn: Evidence) -> np.ndarray:
         """The error on a replay's answers, where nothing is fitted."""
         return problem.replayed(drawn)
+
+    def linear_draws(self, problem: Problem, number: int, rng: np.random.Generator) -> np.ndarray:
+        """Such errors of many replays, as their law has them: evenly, one row each."""
+        del rng
+        even = norm.ppf((np.arange(number) + 0.5) / number)
+        spread = np.sqrt(problem.sampling + problem.noise) / np.maximum(problem.error, 1e-300)
+        return np.outer(even / even.std(), spread)
 
     def rerun_error(
         self, problem: Problem, again: Evidence, rng: np.random.Generator

@@ -160,11 +160,7 @@ class Risk(Regression):
         if errors is not None and len(errors):
             drawn = errors[:, 0]
         else:
-            rng = np.random.default_rng(0)
-            values, vectors = np.linalg.eigh(sum(covariances))
-            root = vectors * np.sqrt(np.maximum(values, 0.0))
-            normal = rng.normal(size=(_DRAWS, len(values))) @ root.T
-            drawn = 0.5 * np.einsum("ij,jk,ik->i", normal, curvature, normal)
+            drawn = self._drawn(problem, covariances, _DRAWS, np.random.default_rng(0))
         if not problem.answered.all():
             drawn = np.array([np.nan])
         tail = (1 - confidence) / 2
@@ -179,6 +175,23 @@ class Risk(Regression):
             rows=parts[2],
             measured_share=np.array([float(problem.measured_share.min())]),
         )
+
+    def linear_draws(self, problem: Problem, number: int, rng: np.random.Generator) -> np.ndarray:
+        return self._drawn(problem, problem.covariances()[:2], number, rng)[:, None]
+
+    def _drawn(
+        self,
+        problem: Problem,
+        covariances: Sequence[np.ndarray],
+        number: int,
+        rng: np.random.Generator,
+    ) -> np.ndarray:
+        """Excess risks of coefficients that err by normal vectors."""
+        curvature = self._fit(problem).curvature(problem.weights, problem.fitted)
+        values, vectors = np.linalg.eigh(sum(covariances))
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        normal = rng.normal(size=(number, len(values))) @ root.T
+        return np.asarray(0.5 * np.einsum("ij,jk,ik->i", normal, curvature, normal))
 
     def _excess(self, problem: Problem, coefficients: np.ndarray) -> np.ndarray:
         risks = [

@@ -5,7 +5,8 @@ fitted to these, and every estimate is computed again. The fit is what takes tim
 order it changes nothing: estimates are one step from the model to the answers. So a few replays are
 fitted and computed in the linear form as well, from the answers alone. Where the two move together
 the linear form takes over, with the shift and the spread that the fitted ones add (as a control
-variate); where they do not, every replay is fitted.
+variate); where they do not, more replays are fitted, in the end all of them. The linear form needs
+no replay of its own: its errors are normal with a covariance that is known.
 """
 
 from __future__ import annotations
@@ -28,10 +29,9 @@ if TYPE_CHECKING:
     from marginalsyn.answers.estimation import Problem
     from marginalsyn.answers.rerun import Rerun
 
-# So many replays are fitted before the linear form may take over.
-PILOT = 20
-# It does where what the fit adds to an error has at most this standard deviation, in the error's.
-_AGREES = 0.5
+# So many replays are fitted before the linear form may take over, which it does where what the fit
+# adds to an error has at most such a standard deviation, in the error's.
+PILOTS = ((6, 0.2), (20, 0.5))
 # What would take longer than these seconds goes to processes of their own.
 _PATIENCE = 8.0
 
@@ -57,10 +57,6 @@ class _Task:
         drawn = self.evidence.redrawn(self.target, rng)
         fitted = drawn.refitted(warm=self.warm)
         return self._linear(drawn), [p.question.replay_error(p, fitted) for p in self.problems]
-
-    def linear(self, rng: np.random.Generator) -> Errors:
-        """The linear form alone, in a hundredth of the time."""
-        return self._linear(self.evidence.redrawn(self.target, rng))
 
     def _linear(self, drawn: Evidence) -> Errors:
         return [p.question.linear_error(p, drawn) for p in self.problems]
@@ -100,11 +96,15 @@ def replay(
     report = progress or Silent()
     task = _Task(evidence, tuple(bent), target, again, warm=not refit)
     streams = rng.spawn(replicates)
-    first = replicates if refit or again is not None else min(PILOT, replicates)
+    errors = [p.question.linear_draws(p, replicates, rng) for p in bent]
+    places = {id(problem): place for place, problem in enumerate(bent)}
+
+    def given() -> list[np.ndarray | None]:
+        own = (places.get(id(problem)) for problem in problems)
+        return [None if place is None else errors[place] for place in own]
+
     if again is None and not (refit or evidence.refits):
-        lines = _joined([task.linear(stream) for stream in streams])
-        places = {id(problem): own for problem, own in zip(bent, lines, strict=True)}
-        return [places.get(id(problem)) for problem in problems]
+        return given()
     workers = _Workers(task, jobs)
     found = []
 
@@ -117,22 +117,19 @@ def replay(
                 text=f"{len(found)} of {replicates} replicates",
             )
 
-    replay(streams[:first])
-    errors = _joined([fitted for _, fitted in found])
-    if first < replicates:
-        linear = _joined([line for line, _ in found])
-        rest = streams[first:]
-        if _agree(linear, errors):
-            more = _joined([task.linear(stream) for stream in rest])
+    pilots = () if refit or again is not None else PILOTS
+    for number, most in pilots:
+        replay(streams[len(found) : number])
+        linear, fitted = (_joined(part) for part in zip(*found, strict=True))
+        if len(found) < replicates and _agree(linear, fitted, most):
             errors = [
-                _carried(low, high, np.concatenate([low, own]), isinstance(p.question, Risk))
-                for low, high, own, p in zip(linear, errors, more, bent, strict=True)
+                _carried(low, high, own, isinstance(p.question, Risk))
+                for low, high, own, p in zip(linear, fitted, errors, bent, strict=True)
             ]
-        else:
-            replay(rest)
-            errors = _joined([fitted for _, fitted in found])
-    places = {id(problem): own for problem, own in zip(bent, errors, strict=True)}
-    return [places.get(id(problem)) for problem in problems]
+            return given()
+    replay(streams[len(found) :])
+    errors = _joined([fitted for _, fitted in found])
+    return given()
 
 
 def _joined(found: Sequence[Errors]) -> list[np.ndarray]:
@@ -140,13 +137,13 @@ def _joined(found: Sequence[Errors]) -> list[np.ndarray]:
     return [np.array(own) for own in zip(*found, strict=True)]
 
 
-def _agree(linear: Sequence[np.ndarray], fitted: Sequence[np.ndarray]) -> bool:
+def _agree(linear: Sequence[np.ndarray], fitted: Sequence[np.ndarray], most: float) -> bool:
     """Whether fits add little that the linear form does not know, beyond a shift and a scale."""
     for low, high in zip(linear, fitted, strict=True):
         spread = np.maximum(high.std(axis=0), 1e-12)
         slope = _slope(low, high)
         rest = high - high.mean(axis=0) - slope * (low - low.mean(axis=0))
-        if np.any(rest.std(axis=0) > _AGREES * spread):
+        if np.any(rest.std(axis=0) > most * spread):
             return False
     return True
 

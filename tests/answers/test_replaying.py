@@ -57,7 +57,7 @@ def test_the_linear_form_takes_over_and_says_what_the_full_bootstrap_says(
     assert fits == [False] * 80
     fits.clear()
     quick = replay(evidence, problems, "population", 150, np.random.default_rng(5))
-    assert fits == [True] * replaying.PILOT
+    assert fits in [[True] * number for number, _ in replaying.PILOTS]
     coefficients, risk = zip(full, quick, strict=True)
     # 80 draws: a mean is known to .11 of a standard deviation, and that to 8%.
     assert np.all(np.abs(coefficients[0].mean(axis=0) - coefficients[1].mean(axis=0)) < 0.4)
