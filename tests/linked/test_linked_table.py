@@ -115,7 +115,11 @@ def test_a_certificate_of_persons_is_charged_and_checked(
     assert Ledger("clinic.ledger").total().rho == before
     run("weight", "--method", "rake", "--eps", 1, "--ledger", "clinic.ledger")
     run("certify", "--eps", 1, "--ledger", "clinic.ledger")
-    run("certify", "--measured", "--eps", 0.5, "--ledger", "clinic.ledger")
+    measured = ("certify", "--measured", "--eps", 0.5, "--ledger", "clinic.ledger")
+    paid = Ledger("clinic.ledger").total().rho
+    assert "the upper bound would be none" in run(*measured, code=2).stderr
+    assert Ledger("clinic.ledger").total().rho == paid
+    run(*measured, "--force")
     release = LinkedRelease.read("release")
     spent = sum(Budget(eps=eps).gaussian for eps in (2, 1, 1, 0.5))
     assert Ledger("clinic.ledger").total().rho == pytest.approx(spent, rel=1e-3)

@@ -37,7 +37,7 @@ def test_the_whole_way_in_one_process(made: Release, frame: pd.DataFrame) -> Non
     certified = again.certify(eps=0.2)
     assert certified.statement.eps > again.statement.eps
     assert certified.certify().statement.eps == certified.statement.eps
-    measured = certified.certify(eps=0.2, measured=True, ridge=0.1)
+    measured = certified.certify(eps=0.2, measured=True, ridge=0.1, force=True)
     assert measured.statement.eps > certified.statement.eps
     # All that was bought stands in one ledger.
     assert len(Ledger("l.jsonl").read().charges) >= 3
