@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
+from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn, Shape
 
 if TYPE_CHECKING:
     from marginalsyn.answers.evidence import Evidence
@@ -104,6 +104,11 @@ def as_values(
     return pd.DataFrame(found)
 
 
+# Inside a bin the density is taken to lie within this factor of the bin's own, and within that of a
+# neighbour that differs more; beyond the second factor the bin may be a single value.
+_EVEN, _LUMP = 2.0, 4.0
+
+
 @dataclass(frozen=True)
 class Bins:
     """What bins hide of a numeric column: the place of every value inside its bin.
@@ -111,16 +116,58 @@ class Bins:
     Attributes:
         shares: of each bin among values that are there.
         half: half of each bin's width.
+        factor: by how much the density inside each bin may differ from the bin's own.
         reach: how far the places may move the column's mean, either way.
     """
 
     shares: np.ndarray
     half: np.ndarray
+    factor: np.ndarray
     reach: float
+
+    @classmethod
+    def of(cls, column: IntegerColumn | ContinuousColumn, shares: np.ndarray) -> Bins:
+        """The bins of a column, by the shares of its codes."""
+        shares = shares[: column.levels] / max(float(shares[: column.levels].sum()), 1e-12)
+        first, last, fraction, owner = _pieces(column)
+        # A shape is bought, too: its noise may be as large as its pieces.
+        pieces = np.bincount(owner, fraction * (last - first), minlength=column.levels)
+        half = np.minimum(pieces, (np.diff(column.edges) - isinstance(column, IntegerColumn)) / 2)
+        density = np.maximum(shares / np.diff(column.edges), 1e-12 / np.ptp(column.edges))
+        step = np.exp(np.abs(np.diff(np.log(density))))
+        factor = np.maximum(np.maximum(np.append(step, 1.0), np.append(1.0, step)), _EVEN)
+        factor[factor > _LUMP] = np.inf
+        return cls(shares, half, factor, float(shares @ half))
+
+
+def inside(part: np.ndarray, factor: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The least and the largest share of a bin's values in a part of its width.
+
+    Example:
+        >>> [float(end) for end in inside(np.array(0.5), np.array(4.0))]
+        [0.125, 0.875]
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        # Infinite times nothing: an empty part may be empty, and a whole one is whole.
+        few, many = np.nan_to_num(part * factor), np.nan_to_num((1 - part) * factor)
+        low, high = np.maximum(part / factor, 1 - many), np.minimum(few, 1 - (1 - part) / factor)
+    return np.asarray(low), np.asarray(high)
 
 
 def bin_middles(column: IntegerColumn | ContinuousColumn) -> np.ndarray:
-    """The mean of each bin's values."""
+    """The mean of each bin's values, by the column's shape if it has one."""
+    first, last, fraction, owner = _pieces(column)
+    return np.bincount(owner, fraction * (first + last) / 2, minlength=column.levels)
+
+
+def _pieces(
+    column: IntegerColumn | ContinuousColumn,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """By piece of the bins: its first and last value, its share of its bin, and which bin it is."""
     edges = column.edges
-    last = edges[1:] - 1 if isinstance(column, IntegerColumn) else edges[1:]
-    return (edges[:-1] + last) / 2
+    step = isinstance(column, IntegerColumn)
+    if not isinstance(column.shape, Shape):
+        levels = column.levels
+        return edges[:-1], edges[1:] - step, np.ones(levels), np.arange(levels)
+    cut, fraction, owner = column.shape.cut(edges)
+    return cut[:-1], np.maximum(cut[1:] - step, cut[:-1]), fraction, owner

@@ -184,7 +184,9 @@ class Problem:
         middle, half = (low + high) / 2, np.hypot((high - low) / 2, z * np.sqrt(self.unmeasured))
         low, high = kept_inside(middle - half, middle + half, error, least, most)
         size = self.size
-        there = np.where(self.answered, size, np.nan)
+        # Where everything is possible nothing is known: a group may be empty.
+        unknown = (low <= least) & (high >= most) & isinstance(self.statistic, Ratios)
+        there = np.where(self.answered & ~unknown, size, np.nan)
         return Estimates(
             names=self.statistic.names,
             value=np.clip(value, least, most) * there,

@@ -209,10 +209,7 @@ class Evidence:
         column = self.schema.column(name)
         if not isinstance(column, IntegerColumn | ContinuousColumn):
             return None
-        shares = self.shares((name,))[: column.levels]
-        shares = shares / max(float(shares.sum()), 1e-12)
-        half = bin_middles(column) - column.edges[:-1]
-        return Bins(shares, half, float(shares @ half))
+        return Bins.of(column, self.shares((name,)))
 
     def joint_noise(self, lines: Sequence[means.Linear], about: np.ndarray) -> np.ndarray:
         """The covariance that privacy noise gives several estimates; see :mod:`means`."""

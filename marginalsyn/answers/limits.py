@@ -282,6 +282,9 @@ def _few(problem: Problem) -> list[str]:
             own[code] = 1.0
             line = weigh(evidence, function_of(evidence, [], {name: own}))
             noise = evidence.total[0] * line.noise(evidence, 0.0) ** 0.5
+            # OTHER is in most schemas for the case that a value is not listed, and mostly empty.
+            if code == column.other_code and counts[code] < max(noise, 2.0):
+                continue
             if counts[code] < _FEW * max(noise, 2.0):
                 found.append(
                     f"{name} = {label} holds about {counts[code]:.0f} rows, which noise of "

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from marginalsyn.answers.code_combinations import CodeCombinations
+from marginalsyn.answers.code_combinations import CodeCombinations, inside
 from marginalsyn.answers.quantities import Estimates, Question, Ratios, Statistic
 from marginalsyn.errors import UsageError
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
@@ -22,8 +22,7 @@ class Quantile(Question):
     """The value that a share of a numeric column's rows does not exceed.
 
     Its statistic is the cumulative share at each bin's end, from which the quantile is read as
-    Woodruff (1952) does. A release knows no place inside a bin: the interval goes to the ends of
-    its bins.
+    Woodruff (1952) does. Inside a bin the density is taken to be as even as next to it.
     """
 
     column: str
@@ -56,11 +55,13 @@ class Quantile(Question):
     def conclude(self, problem: Problem, confidence: float, errors: np.ndarray | None) -> Estimates:
         """The quantile out of the estimates of the cumulative shares, if all were measured."""
         found = problem.conclude(confidence, errors)
+        bins = problem.evidence.bins(self.column)
+        factor = np.ones(found.low.shape) if bins is None else bins.factor
         fitted, place = self.invert(found.fitted)
         value = low = high = float("nan")
         if not np.isnan(found.value).any():
             value, place = self.invert(found.value)
-            low, high = self.between(found.low, found.high)
+            low, high = self.between(found.low, found.high, factor)
             value = min(max(value, low), high)
 
         def one(number: float) -> np.ndarray:
@@ -82,7 +83,7 @@ class Quantile(Question):
     def printed(
         self, value: np.ndarray, low: np.ndarray, high: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        ends = self.between(low, high)
+        ends = self.between(low, high, np.full(len(low), np.inf))
         return np.array([self.invert(value)[0]]), np.array(ends[:1]), np.array(ends[1:])
 
     def invert(self, shares: np.ndarray) -> tuple[float, int]:
@@ -95,13 +96,23 @@ class Quantile(Question):
         part = (self.level - before) / max(rising[place] - before, 1e-12)
         return float(first[place] + min(max(part, 0.0), 1.0) * (last[place] - first[place])), place
 
-    def between(self, low: np.ndarray, high: np.ndarray) -> tuple[float, float]:
-        """The ends of the bins that may hold the quantile, by bounds of the cumulative shares."""
+    def between(self, low: np.ndarray, high: np.ndarray, factor: np.ndarray) -> tuple[float, float]:
+        """The ends of the quantile, by bounds of the cumulative shares and of the density."""
         first, last = self._ends()
-        bottom = np.append(0.0, np.minimum(low, 1.0)[:-1])
-        top = np.append(high[:-1], 1.0)
-        able = np.flatnonzero((bottom <= self.level) & (top >= self.level))
-        return float(first[able[0]]), float(last[able[-1]])
+        low, high = np.append(np.minimum(low[:-1], 1.0), 1.0), np.append(high[:-1], 1.0)
+        # The quantile is below where the least share is above the level, and the other way round.
+        ends = []
+        for shares, end in ((np.maximum.accumulate(high), 0), (low, 1)):
+            shares = np.minimum.accumulate(shares[::-1])[::-1] if end else shares
+            place = int(np.argmax(shares >= self.level))
+            before = float(max(shares[place - 1], 0.0)) if place else 0.0
+            part = (self.level - before) / max(float(shares[place]) - before, 1e-12)
+            # To hold so much of the bin's values so much of its width may be needed.
+            least = inside(np.array(min(max(part, 0.0), 1.0)), factor[place])[end]
+            ends.append(float(first[place] + least * (last[place] - first[place])))
+        if isinstance(self.schema.column(self.column), IntegerColumn):
+            return float(np.floor(ends[0])), float(np.ceil(ends[1]))
+        return ends[0], ends[1]
 
     def _ends(self) -> tuple[np.ndarray, np.ndarray]:
         """The first and last value of every bin."""

@@ -178,13 +178,16 @@ def _tables(found: Answers) -> Iterator[str | Columns]:
 
 
 def _row(answer: Answer) -> tuple[object, ...]:
+    from marginalsyn.answers.estimation import ANSWERED
+
     ends = (answer.fitted + answer.down, answer.fitted + answer.up)
     unlike = answer.down != answer.up
     if not answer.measured:
         # The naive figure, marked, and the extremes of pairs, if any.
         naive = "" if math.isnan(answer.naive) else f"naive, unmeasured: {answer.naive:.3g}"
         extremes = "{:.3g} to {:.3g}".format(*ends) if unlike else ""
-        return (answer.term, "", NOT_MEASURED, "", "", "", naive, extremes)
+        why = NOT_MEASURED if answer.measured_share < ANSWERED else "nothing known"
+        return (answer.term, "", why, "", "", "", naive, extremes)
     size = max(abs(answer.low), abs(answer.high), abs(answer.estimate))
     shown = partial(_number, width=answer.high - answer.low, size=size)
     naive = " to ".join(map(shown, (answer.naive_low, answer.naive_high)))

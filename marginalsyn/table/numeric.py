@@ -68,6 +68,17 @@ class Shape(BaseModel):
             codes: the bin of every row.
             rng: draws.
         """
+        edges, share, owner = self.cut(bins)
+        upto = np.cumsum(share)
+        first = np.searchsorted(owner, codes)
+        last = np.searchsorted(owner, codes, side="right") - 1
+        # Every bin's weights add up to 1, so a bin begins where as many bins have passed.
+        drawn = np.searchsorted(upto, codes + rng.random(len(codes)), side="right")
+        found = np.clip(drawn, first, last)
+        return edges[found], edges[found + 1]
+
+    def cut(self, bins: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The edges of the pieces that bins cut, each piece's share of its bin, and that bin."""
         edges = np.unique(np.concatenate([np.asarray(self.edges, float), bins]))
         edges = edges[(edges >= bins[0]) & (edges <= bins[-1])]
         place = np.clip(
@@ -81,13 +92,7 @@ class Shape(BaseModel):
         # A bin that the shape knows nothing of is filled evenly.
         weights = np.where(mass[owner] > 0, weights, np.diff(edges))
         mass = np.bincount(owner, weights, minlength=len(bins) - 1)
-        upto = np.cumsum(weights / mass[owner])
-        first = np.searchsorted(owner, codes)
-        last = np.searchsorted(owner, codes, side="right") - 1
-        # Every bin's weights add up to 1, so a bin begins where as many bins have passed.
-        drawn = np.searchsorted(upto, codes + rng.random(len(codes)), side="right")
-        found = np.clip(drawn, first, last)
-        return edges[found], edges[found + 1]
+        return edges, weights / mass[owner], owner
 
     @model_validator(mode="after")
     def _check(self) -> Shape:
