@@ -86,7 +86,7 @@ def run_blocks(page: Path, folder: Path) -> None:
 def test_the_tour_and_the_tutorials_run_word_for_word_after_the_install_line(
     tmp_path: Path,
 ) -> None:
-    install = FENCE.findall(TOUR[0].read_text(encoding="utf-8"))[0].splitlines()[1]
+    install = FENCE.findall(TOUR[0].read_text(encoding="utf-8"))[0].splitlines()[-2]
     run_text("sh", install.rpartition(" && ")[2], tmp_path)
     assert (tmp_path / "release").is_dir()
     for page in TOUR:
