@@ -8,8 +8,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from marginalsyn.plugins.audit.exact import Check
-from marginalsyn.plugins.audit.exact_common import Scripted, cube, halves, loss, support_law
+from marginalsyn.plugins.audit.exact import Check, Scripted, cube, halves, loss, support_law
 from marginalsyn.plugins.points.support_points import (
     SupportPointsConfig,
     SupportPointsHerdingConfig,
@@ -258,7 +257,7 @@ class _Asked(Scripted):
         super().__init__(rows, neighbours, [0], len(rows))
 
     def draw(self, law: ExponentialMechanism, scores: np.ndarray, *, purpose: str = "") -> int:
-        from marginalsyn.plugins.audit.exact_common import normalised
+        from marginalsyn.plugins.audit.exact import normalised
 
         self.law = normalised(law.eps * scores / (2 * law.sensitivity))
         return 0

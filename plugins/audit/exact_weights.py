@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from marginalsyn.plugins.audit.exact import Check
-from marginalsyn.plugins.audit.exact_common import delta_between
+from marginalsyn.plugins.audit.exact import Check, delta_between
 from marginalsyn.privacy.charges import Charge, Neighbours, SubsampledGaussian
 from marginalsyn.privacy.composition import compose
 from marginalsyn.privacy.laws import Law, PoissonSample

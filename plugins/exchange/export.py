@@ -51,7 +51,7 @@ class Format:
 FORMATS: dict[str, Format] = {
     "mbi": Format(
         summary="domain, measurements and model for Private-PGM's mbi, as JSON and npz",
-        module="marginalsyn.plugins.exchange.measured",
+        module="marginalsyn.plugins.exchange.mbi",
     ),
     "registry": Format(
         summary="a record for the DP Deployments Registry of OpenDP and NIST, as YAML",

@@ -40,7 +40,7 @@ from marginalsyn.certificates.measured import (
 from marginalsyn.contract import make_config
 from marginalsyn.errors import BudgetError, UsageError
 from marginalsyn.host import generate
-from marginalsyn.plugins.audit.exact_common import extremes
+from marginalsyn.plugins.audit.exact import extremes
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.privacy.laws import DiscreteGaussian
 from marginalsyn.privacy.zcdp import gaussian_rho

@@ -218,7 +218,7 @@ def register(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         return [*original(kind), probe]
 
     monkeypatch.setattr(registry, "plugins", plugins)
-    monkeypatch.setattr("marginalsyn.cli.methods.plugins", plugins)
+    monkeypatch.setattr("marginalsyn.cli.command.plugins", plugins)
     PLANNED.clear()
     return PLANNED
 

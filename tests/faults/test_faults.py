@@ -52,7 +52,7 @@ from marginalsyn.plugins.audit.testkit import tape
 from marginalsyn.cli import main as program
 from marginalsyn.operations import generate, weight
 from marginalsyn.generators import aim, independent
-import marginalsyn.cli.command, marginalsyn.cli.methods, marginalsyn.cli.screen
+import marginalsyn.cli.command, marginalsyn.cli.command, marginalsyn.cli.screen
 import marginalsyn.operations.files
 
 def noted(original, then=None):

@@ -14,7 +14,7 @@ from marginalsyn import Ledger, Release, Synthesizer, verify
 from marginalsyn.errors import DataError, Interrupted
 from marginalsyn.generators.marginals import stored_model
 from marginalsyn.graphical.chain_model import ChainModel
-from marginalsyn.plugins.exchange.measured import parcel_of
+from marginalsyn.plugins.exchange.mbi import parcel_of
 from marginalsyn.table.schema import Schema
 
 NAMES, CODES, ROWS = "abcdefgh", 5, 8000

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 
 from marginalsyn.plugins.audit import exact_points
-from marginalsyn.plugins.audit.exact_common import (
+from marginalsyn.plugins.audit.exact import (
     Scripted,
     cube,
     delta_between,

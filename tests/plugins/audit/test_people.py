@@ -24,7 +24,7 @@ from marginalsyn.plugins.audit.canaries import (
     one_row_each,
     tables_of_persons,
 )
-from marginalsyn.plugins.audit.exact_common import person_counts
+from marginalsyn.plugins.audit.exact import person_counts
 from marginalsyn.plugins.audit.runs import _bench
 from marginalsyn.plugins.audit.worst import measure
 from marginalsyn.registry import GENERATORS

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from marginalsyn.plugins.audit.exact_common import delta_between, halves
+from marginalsyn.plugins.audit.exact import delta_between, halves
 
 ROOT = Path(__file__).parents[3]
 

@@ -12,7 +12,7 @@ from scipy.stats import beta as beta_law
 
 from marginalsyn import Budget, Neighbours
 from marginalsyn.errors import UsageError
-from marginalsyn.plugins.audit.exact_common import Scripted, cube, halves, support_law
+from marginalsyn.plugins.audit.exact import Scripted, cube, halves, support_law
 from marginalsyn.plugins.audit.testkit.generators import (
     example_frame,
     example_schema,
