@@ -69,7 +69,7 @@ def names_of(old: str) -> Callable[[str], Any]:
     """The ``__getattr__`` of an old module or package."""
     moved = MOVED[old]
 
-    def find(name: str) -> Any:
+    def __getattr__(name: str) -> Any:  # noqa: N807
         home = moved.get(name, moved.get("*", ""))
         if not home or name.startswith("__"):
             raise AttributeError(f"module 'marginalsyn.{old}' has no attribute {name!r}")
@@ -82,7 +82,7 @@ def names_of(old: str) -> Callable[[str], Any]:
         module = import_module(f"marginalsyn.{home}")
         return module if home.rpartition(".")[2] == name else getattr(module, name)
 
-    return find
+    return __getattr__
 
 
 class OldPaths(MetaPathFinder, Loader):
