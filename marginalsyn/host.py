@@ -51,6 +51,13 @@ from marginalsyn.release.statement import Statement, state, today
 from marginalsyn.signatures import renamed
 from marginalsyn.sources.holdout import check_split
 from marginalsyn.table.frames import frame_problems
+from marginalsyn.table.keeping import (
+    impossible_cells,
+    keep_rules,
+    record_redrawn,
+    redrawing_notes,
+    with_mappings,
+)
 from marginalsyn.table.schema import Schema
 from marginalsyn.table.spread import wasted, wasted_counts
 from marginalsyn.table.unit import Unit
@@ -192,34 +199,52 @@ def generate(
             return "; ".join(tree_problems(schema, made.frames))
         return "; ".join(frame_problems(made.frame, made.schema or schema))
 
+    def mend(made: Any, visit: Visit) -> Any:
+        if isinstance(schema, LinkedSchema) or not (made.schema or schema).rules:
+            return made
+        public = with_mappings(made.schema or schema, made.frame)
+        frame = keep_rules(made.frame, public, visit.noise.post)
+        return replace(made, frame=frame, schema=made.schema if public == schema else public)
+
     started = time.monotonic()
-    synthesis, visit = _run(
-        generator,
-        config,
-        table,
-        budget,
-        check,
-        noise=noise,
-        run=run or config.name,
-        progress=progress,
-        recorder=recorder,
-        facts={
-            "eps": budget.eps,
-            "delta": budget.delta,
-            "neighbours": budget.neighbours,
-            "schema": digest(schema),
-            **({"reference": [known.digest for known in references]} if references else {}),
-        },
-        references=references,
-    )
+    redrawn: Mapping[str, int]
+    with record_redrawn() as redrawn:
+        synthesis, visit = _run(
+            generator,
+            config,
+            table,
+            budget,
+            check,
+            noise=noise,
+            run=run or config.name,
+            progress=progress,
+            recorder=recorder,
+            facts={
+                "eps": budget.eps,
+                "delta": budget.delta,
+                "neighbours": budget.neighbours,
+                "schema": digest(schema),
+                **({"reference": [known.digest for known in references]} if references else {}),
+            },
+            references=references,
+            mend=mend,
+        )
     # Charges for the schema come first, whether the run bought them or an earlier one.
     schema = synthesis.schema or schema
     own = len(schema.charges) - len(table.schema.charges)
     warnings = [*synthesis.warnings]
     if isinstance(schema, Schema):
         # What is drawn here, too, is drawn again in a run that goes on.
-        synthesis = _as_rows(synthesis, config, schema, visit.noise)
+        with record_redrawn() as again:
+            synthesis = _as_rows(synthesis, config, schema, visit.noise)
+        redrawn = again or redrawn
         warnings += wasted(synthesis.frame, schema)
+        warnings += redrawing_notes(redrawn, len(synthesis.frame))
+        if left := impossible_cells(schema.rules, schema.columns)[1]:
+            warnings.append(
+                f"rules ({'; '.join(left)}) need more cells than a model has: rows that break them "
+                "are drawn again"
+            )
     seconds = time.monotonic() - started
     statement = state(
         generator=config.name,
@@ -238,7 +263,11 @@ def generate(
         persons=schema.unit,
         schema_drafted=schema.drafted_from_data,
         warnings=warnings,
-        notes={**synthesis.notes, **stated_references(references)},
+        notes={
+            **synthesis.notes,
+            **stated_references(references),
+            **({"redrawn_for_rules": dict(redrawn)} if redrawn else {}),
+        },
         # A seeded run is reproducible to the byte, on any day.
         created=((recorder and recorder.day) or today()) if noise.private else None,
     )
@@ -474,11 +503,13 @@ def _run(
     recorder: RunRecorder | None,
     facts: Mapping[str, Any],
     references: Sequence[Reference] = (),
+    mend: Callable[[Any, Any], Any] = lambda found, visit: found,
 ) -> tuple[Any, Any]:
     """Charge and call a mechanism; whatever stops it, say what was spent and how to go on.
 
     Returns what it gave and the paid visit, or None where nothing had to be paid. ``check`` says
-    how a result breaks the contract; by the ``facts`` a run that goes on is known again.
+    how a result breaks the contract, once ``mend`` has changed it; by the ``facts`` a run that goes
+    on is known again.
     """
     charges, method = tuple(mechanism.cost), f"method '{config.name}'"
     progress = progress or Silent()
@@ -487,7 +518,7 @@ def _run(
         recorder.describe(method=config.name, parameters=config_to_json(config), **facts)
 
     def perform(rows: Visit | Unprotected | None) -> Any:
-        found = mechanism(rows, progress=progress)
+        found = mend(mechanism(rows, progress=progress), rows)
         if broken := check(found):
             raise PluginError(f"{method} broke its contract: {broken}")
         return found

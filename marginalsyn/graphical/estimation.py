@@ -125,8 +125,15 @@ def zeros_of(schema: Schema) -> Zeros:
 def draw_possible(
     schema: Schema, rows: int, draw: Callable[[int], np.ndarray], rng: np.random.Generator
 ) -> np.ndarray:
-    """Rows of codes from ``draw``, redrawn where they lie in a structural zero of the schema."""
+    """Rows of codes from ``draw``, redrawn where they lie in a structural zero or break a rule."""
     sizes = list(schema.domain.values())
+    given = draw
+    if schema.rules:
+        from marginalsyn.table.keeping import keep_codes
+
+        def draw(n: int) -> np.ndarray:
+            return keep_codes(schema, given(n), given, rng)
+
     return redraw_impossible(draw(rows), zeros_of(schema), draw, sizes, rng)
 
 

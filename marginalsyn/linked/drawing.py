@@ -7,6 +7,7 @@ before is drawn first, so that the rest agrees with it.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,13 +22,30 @@ from marginalsyn.generators.marginals import stored_model
 from marginalsyn.graphical.compression import Compression
 from marginalsyn.graphical.conditional import ConditionalDraws
 from marginalsyn.people.tree import LinkedSchema
-from marginalsyn.people.views import View, count_name, own_columns, renamed, views_of
+from marginalsyn.people.views import (
+    View,
+    count_name,
+    joined_schema,
+    own_columns,
+    renamed,
+    views_of,
+)
 from marginalsyn.release.linked import LinkedRelease, tree_problems
 from marginalsyn.table import decoding
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.conditions import Condition, read_conditions
+from marginalsyn.table.keeping import (
+    broken_by,
+    cells_of,
+    keep_codes,
+    keep_rules,
+    note_left_out,
+    note_redrawn,
+    values_of,
+)
 from marginalsyn.table.made import complete
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
+from marginalsyn.table.rules import Cells
 from marginalsyn.table.schema import AnyColumn
 
 
@@ -199,7 +217,14 @@ class ForestModel:
         for table in self.tree.tables[1:]:
             rows[table.name] = self.children(table.name, rows, rng)
         self._sort(rows)
-        return {t.name: self._frame(t.name, rows, rng, conditions) for t in self.tree.tables}
+        values: dict[str, pd.DataFrame] = {}
+        for table in self.tree.tables:
+            found = self._values(table.name, rows, rng, conditions)
+            values[table.name], kept = self._kept(table.name, found, rows, values, rng, conditions)
+            if not kept.all():
+                note_left_out(table.name, int((~kept).sum()))
+                self._leave_out(table.name, kept, rows)
+        return {t.name: self._frame(t.name, rows[t.name], values[t.name]) for t in self.tree.tables}
 
     def view(self, name: str) -> ViewModel:
         """The model of one view."""
@@ -212,7 +237,17 @@ class ForestModel:
         conditions: Mapping[str, Condition] | None = None,
     ) -> Rows:
         """So many rows of the root."""
-        codes = self._views[self.tree.root.name].rows(number, rng, conditions or {})
+        model = self._views[self.tree.root.name]
+        codes = model.rows(number, rng, conditions or {})
+        schema, names = model.view.schema, list(codes)
+        if schema.rules:
+            drawn = np.column_stack([codes[name] for name in schema.names])
+
+            def again(n: int) -> np.ndarray:
+                return np.column_stack([*model.rows(n, rng, conditions or {}).values()])
+
+            drawn = keep_codes(schema, drawn, again, rng)
+            codes = {name: drawn[:, place] for place, name in enumerate(names)}
         number = len(next(iter(codes.values())))
         own = {name: np.arange(number) for name in codes}
         return Rows(codes, np.arange(number), np.zeros(number, dtype=int), own)
@@ -286,7 +321,9 @@ class ForestModel:
         if place and last is not None:
             known.update({f"{key} before": codes[before] for key, codes in last.codes.items()})
         needed = {column.name for column in model.view.given}
-        drawn = model.draw({k: v for k, v in known.items() if k in needed}, len(who), rng)
+        given = {k: v for k, v in known.items() if k in needed}
+        drawn = model.draw(given, len(who), rng)
+        self._redraw(model, given, drawn, rng)
         order = self._order(name)
         amounts = None
         if order is not None and not place:
@@ -304,6 +341,28 @@ class ForestModel:
                 source = f"{name}.{column.source}"
                 origin[source] = np.where(again, -1, origin[source])
         return Rows(drawn, who, np.full(len(who), place), origin, amounts)
+
+    @staticmethod
+    def _redraw(
+        model: ViewModel,
+        given: Mapping[str, np.ndarray],
+        drawn: dict[str, np.ndarray],
+        rng: np.random.Generator,
+    ) -> None:
+        """Draw children again whose codes break a rule, given the same ancestors."""
+        rules = model.view.schema.kept_rules
+        bad = np.arange(len(next(iter(drawn.values()))))
+        for trial in range(50 if rules else 0):
+            cells = Cells({key: codes[bad] for key, codes in {**given, **drawn}.items()})
+            wrong = broken_by(rules, cells, len(bad))
+            if trial == 0:
+                note_redrawn(rules, cells)
+            bad = bad[wrong]
+            if not bad.size:
+                break
+            fresh = model.draw({key: codes[bad] for key, codes in given.items()}, len(bad), rng)
+            for key, codes in fresh.items():
+                drawn[key][bad] = codes
 
     def above(self, name: str, who: np.ndarray, rows: Mapping[str, Rows]) -> dict[str, np.ndarray]:
         """The codes of the ancestors of each row."""
@@ -341,23 +400,82 @@ class ForestModel:
                 None if found.amounts is None else found.amounts[order],
             )
 
-    def _frame(
+    def _kept(
         self,
         name: str,
+        found: pd.DataFrame,
         rows: Mapping[str, Rows],
+        above: Mapping[str, pd.DataFrame],
         rng: np.random.Generator,
         conditions: Mapping[str, Condition] | None,
-    ) -> pd.DataFrame:
-        """The table as a release has it."""
-        table, found = self.tree.table(name), rows[name]
+    ) -> tuple[pd.DataFrame, np.ndarray]:
+        """Values that keep the rules of the table, given those above it; and which rows do.
+
+        A sequence keeps its order. A row that no other row's values can mend is left out, and that
+        is counted.
+        """
+        joined, table = joined_schema(self.tree, name), self.tree.table(name)
+        whole = np.ones(len(found), bool)
+        if joined is None or not len(found):
+            return found, whole
+        frames, who = [found.add_prefix(f"{name}.")], np.arange(len(found))
+        for child, parent in itertools.pairwise(reversed(self.tree.path(name))):
+            who = rows[child.name].parent[who]
+            part = above[parent.name].take(who).reset_index(drop=True)
+            frames.insert(0, part.add_prefix(f"{parent.name}."))
+        frame = pd.concat(frames, axis=1)[joined.names]
+        fixed = [c for c in joined.names if not c.startswith(f"{name}.")]
+        fixed += [f"{name}.{table.order}"] if table.order else []
+        frame = keep_rules(frame, joined, rng, fixed)
+        left = broken_by(
+            joined.kept_rules, cells_of(joined.columns, values_of(frame, joined)), len(frame)
+        )
+        own = frame[[f"{name}.{column.name}" for column in table.columns]]
+        own.columns = found.columns
+        if name == self.tree.root.name and table.schema is not None:
+            for condition in (conditions or {}).values():
+                if condition.column.name in table.schema.names:
+                    left |= ~condition.holds(own, table.schema)
+        return own[~left].reset_index(drop=True), ~left
+
+    def _leave_out(self, name: str, kept: np.ndarray, rows: dict[str, Rows]) -> None:
+        """Leave rows of a table out, with all that is linked to them."""
+        found, place = rows[name], np.cumsum(kept) - 1
+        rows[name] = Rows(
+            {key: codes[kept] for key, codes in found.codes.items()},
+            np.arange(int(kept.sum())) if name == self.tree.root.name else found.parent[kept],
+            found.place[kept],
+            {key: np.arange(int(kept.sum())) for key in found.origin},
+            None if found.amounts is None else found.amounts[kept],
+        )
+        for child in self.tree.children(name):
+            below = rows[child.name]
+            stays = kept[below.parent]
+            below.parent = np.where(stays, place[below.parent], 0)
+            self._leave_out(child.name, stays, rows)
+
+    def _frame(self, name: str, found: Rows, values: pd.DataFrame) -> pd.DataFrame:
+        """The table as a release has it, with its keys."""
+        table = self.tree.table(name)
         keys: dict[str, np.ndarray] = {}
         if table.key:
             keys[table.key] = np.arange(1, found.count + 1)
         if table.link:
             keys[table.link] = found.parent + 1
         frame = pd.DataFrame(keys)
+        return frame if table.schema is None else frame.join(complete(values, table.schema))
+
+    def _values(
+        self,
+        name: str,
+        rows: Mapping[str, Rows],
+        rng: np.random.Generator,
+        conditions: Mapping[str, Condition] | None,
+    ) -> pd.DataFrame:
+        """The values of a table's own columns."""
+        table, found = self.tree.table(name), rows[name]
         if table.schema is None:
-            return frame
+            return pd.DataFrame(index=range(found.count))
         names = [f"{name}.{column.name}" for column in table.columns]
         codes = np.column_stack([found.codes[key] for key in names])
         values = Codec(table.schema).decode(codes, rng)
@@ -376,7 +494,7 @@ class ForestModel:
             origin = found.origin[key]
             if column.numeric and (origin != np.arange(found.count)).any():
                 values[column.name] = values[column.name].take(origin).reset_index(drop=True)
-        return frame.join(complete(values, table.schema))
+        return values
 
 
 def models_of(model: Model, views: Sequence[View]) -> dict[str, Model]:

@@ -15,6 +15,7 @@ from marginalsyn.errors import SchemaError
 from marginalsyn.privacy.charges import Charge
 from marginalsyn.table.columns import CategoricalColumn
 from marginalsyn.table.moments import MomentColumn
+from marginalsyn.table.rules import rename
 from marginalsyn.table.schema import AnyColumn, Schema
 from marginalsyn.table.unit import MOST_ROWS
 from marginalsyn.validation import like, shorten
@@ -121,6 +122,9 @@ class LinkedTable:
 class LinkedSchema:
     """The public description of linked tables: each table's schema, keys and links.
 
+    ``rules`` are between columns of a table and those of the tables above it, each named by table
+    and column, as in ``"patients.born <= visits.admitted"``.
+
     Example:
         >>> tree = LinkedSchema.read("clinic.schema.json")
         >>> [table.name for table in tree.tables], tree.family.tables
@@ -129,6 +133,7 @@ class LinkedSchema:
 
     tables: tuple[LinkedTable, ...]
     title: str = ""
+    rules: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         problems = list(_problems(self.tables))
@@ -147,6 +152,10 @@ class LinkedSchema:
                 f"tables ({', '.join(lost)}) must be linked to the root, not in a circle"
             )
         object.__setattr__(self, "tables", tuple(ordered))
+        if self.rules or any(schema.rules for schema in self.schemas):
+            from marginalsyn.people.views import check_rules
+
+            check_rules(self)
 
     @property
     def root(self) -> LinkedTable:
@@ -231,7 +240,13 @@ class LinkedSchema:
             max_children=unit.max_rows,
             order=unit.order,
         )
-        return cls((root, rows), schema.title)
+        owner = {column: "persons" if column in constants else name for column in bare.names}
+        across = [
+            rename(rule.text, {column: f"{table}.{column}" for column, table in owner.items()})
+            for rule in bare.kept_rules
+            if len({owner[column] for column in rule.names}) > 1
+        ]
+        return cls((root, rows), schema.title, tuple(across))
 
     # -- files ------------------------------------------------------------------------------------
 
@@ -359,7 +374,9 @@ _TABLE = (
 
 def contents(tree: LinkedSchema) -> dict[str, Any]:
     """The contents of the file."""
-    return {"version": 1, "title": tree.title, "tables": [_entry(table) for table in tree.tables]}
+    tables = [_entry(table) for table in tree.tables]
+    rules = {"rules": [*tree.rules]} if tree.rules else {}
+    return {"version": 1, "title": tree.title, "tables": tables, **rules}
 
 
 def read_tree(text: str) -> LinkedSchema:
@@ -370,11 +387,16 @@ def read_tree(text: str) -> LinkedSchema:
         raise SchemaError(f"schema must be JSON: {error}") from None
     if not is_linked(data):
         raise SchemaError('schema must be a JSON object with a list of "tables"')
-    strange = sorted(set(data) - {"version", "title", "tables"})
+    strange = sorted(set(data) - {"version", "title", "tables", "rules"})
     if strange:
-        raise SchemaError(f"schema ({strange[0]!r}) must hold version, title and tables only")
+        raise SchemaError(
+            f"schema ({strange[0]!r}) must hold version, title, tables and rules only"
+        )
+    rules = data.get("rules", [])
+    if not isinstance(rules, list) or not all(isinstance(rule, str) for rule in rules):
+        raise SchemaError(f"rules ({rules!r}) must be a list of texts")
     return LinkedSchema(
-        tuple(_table(entry) for entry in data["tables"]), str(data.get("title", ""))
+        tuple(_table(entry) for entry in data["tables"]), str(data.get("title", "")), tuple(rules)
     )
 
 

@@ -21,10 +21,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
+from marginalsyn.errors import SchemaError
 from marginalsyn.people.tree import LinkedSchema, LinkedTable, Lookup
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn, text_of
 from marginalsyn.table.moments import MomentColumn
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
+from marginalsyn.table.rules import read_rules, rename
 from marginalsyn.table.schema import AnyColumn, Schema
 from marginalsyn.table.unit import Unit
 
@@ -73,6 +75,7 @@ class View:
         given: the columns that are known when its rows are drawn.
         own: the columns that are drawn.
         zeros: structural zeros among its own columns.
+        rules: of its table, and between it and the tables above, by the names in the view.
     """
 
     name: str
@@ -81,6 +84,7 @@ class View:
     given: tuple[ViewColumn, ...]
     own: tuple[ViewColumn, ...]
     zeros: tuple[dict[str, Any], ...] = ()
+    rules: Sequence[tuple[str, frozenset[str]]] = ()
 
     @property
     def columns(self) -> tuple[ViewColumn, ...]:
@@ -95,11 +99,13 @@ class View:
         first = read[0].tokens
         common = {*first}.intersection(*(column.tokens for column in read))
         columns = [_with_tokens(c, common) for c in self.columns]
+        names = {c.name for c in self.columns}
         return Schema(
             title=self.name,
             columns=tuple(columns),
             missing_tokens=tuple(token for token in first if token in common),
             impossible=self.zeros,
+            rules=tuple(text for text, known in self.rules if known <= names),
         )
 
 
@@ -111,12 +117,14 @@ def views_of(tree: LinkedSchema) -> list[View]:
         ['patients', 'visits first', 'visits next']
     """
     root = tree.root.name
-    found = [View(root, "root", root, (), _row(tree, root), _zeros(tree.root))]
+    rules = _rules(tree)
+    found = [View(root, "root", root, (), _row(tree, root), _zeros(tree.root), rules[root])]
     for table in tree.tables[1:]:
         path = tree.path(table.name)[:-1]
         above = tuple(column for t in path for column in _row(tree, t.name))
         own, zeros = _row(tree, table.name), _zeros(table)
-        found.append(View(f"{table.name} first", "first", table.name, above, own, zeros))
+        named = rules[table.name]
+        found.append(View(f"{table.name} first", "first", table.name, above, own, zeros, named))
         if table.max_children > 1:
             before = tuple(_before(column) for column in own)
             found.append(
@@ -127,6 +135,7 @@ def views_of(tree: LinkedSchema) -> list[View]:
                     (*above, *before),
                     _later(table, own),
                     zeros,
+                    named,
                 )
             )
     return found
@@ -230,6 +239,58 @@ def gap_column(order: AnyColumn, most: float | None = None) -> AnyColumn:
     return ContinuousColumn(
         name=name, lower=0.0, upper=span, bins=tuple(parts), nullable=order.nullable
     )
+
+
+def joined_schema(tree: LinkedSchema, name: str) -> Schema | None:
+    """The columns of a table and of those above it with the rules of the table; None without any.
+
+    Columns are named by table and column.
+    """
+    rules = _rules(tree)[name]
+    columns = _values(tree, tree.path(name))
+    return Schema(columns=columns, rules=tuple(text for text, _ in rules)) if rules else None
+
+
+def check_rules(tree: LinkedSchema) -> None:
+    """Refuse rules of linked tables that are none, that clash, or that need a mapping."""
+    for table in tree.tables:
+        joined = joined_schema(tree, table.name)
+        for rule in joined.kept_rules if joined is not None else ():
+            if rule.dependency is not None and rule.dependency.mapping is None:
+                raise SchemaError(
+                    f"rule ({rule.text}) must list its mapping where tables are linked: add "
+                    "`by {value -> value, ...}`"
+                )
+
+
+def _values(tree: LinkedSchema, tables: Sequence[LinkedTable]) -> list[AnyColumn]:
+    return [renamed(c, f"{table.name}.{c.name}") for table in tables for c in table.columns]
+
+
+def _rules(tree: LinkedSchema) -> dict[str, list[tuple[str, frozenset[str]]]]:
+    """By table, its rules with the columns that each names: those of the deepest table in them."""
+    found: dict[str, list[tuple[str, frozenset[str]]]] = {}
+    for table in tree.tables:
+        names = {column.name: f"{table.name}.{column.name}" for column in table.columns}
+        own = table.schema.kept_rules if table.schema is not None else ()
+        found[table.name] = [
+            (rename(rule.text, names), frozenset(names[name] for name in rule.names))
+            for rule in own
+        ]
+    try:
+        across = read_rules(tree.rules, tuple(_values(tree, tree.tables))) if tree.rules else ()
+    except ValueError as error:
+        raise SchemaError(str(error)) from None
+    for rule in across:
+        owners = {name.partition(".")[0] for name in rule.names}
+        last = next(table.name for table in reversed(tree.tables) if table.name in owners)
+        if not owners <= {table.name for table in tree.path(last)}:
+            raise SchemaError(
+                f"rule ({rule.text}) must be between a table and those above it, not between "
+                f"{', '.join(sorted(owners))}"
+            )
+        found[last].append((rule.text, frozenset(rule.names)))
+    return found
 
 
 def _zeros(table: LinkedTable) -> tuple[dict[str, Any], ...]:

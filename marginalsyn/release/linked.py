@@ -13,11 +13,12 @@ from marginalsyn.contract import Measurement, Model
 from marginalsyn.errors import ReleaseError
 from marginalsyn.people.drawing import persons_frame, persons_schema
 from marginalsyn.people.tree import LinkedSchema, LinkedTable
-from marginalsyn.people.views import views_of
+from marginalsyn.people.views import joined_schema, views_of
 from marginalsyn.release import folder as single
 from marginalsyn.release.arrays import measurement_problems, unpack_measurements, unpack_model
 from marginalsyn.release.statement import Statement
 from marginalsyn.table import frames
+from marginalsyn.table.keeping import broken_rules
 
 
 class LinkedRelease(single.ReleaseFolder):
@@ -240,7 +241,31 @@ def tree_problems(tree: LinkedSchema, tables: Mapping[str, pd.DataFrame]) -> lis
                 found.append(f"{where}: {orphans} rows must have a parent in {parent.name}")
             if len(counts) and int(counts.max()) > table.max_children:
                 found.append(f"{where}: a parent must have at most {table.max_children} rows")
+        if not found and (joined := joined_schema(tree, table.name)) is not None:
+            whole = _with_parents(tree, table, tables)[joined.names]
+            found += [
+                f"{where}: rule ({text}) must hold: {count} rows break it"
+                for text, count in broken_rules(whole, joined).items()
+            ]
     return found
+
+
+def _with_parents(
+    tree: LinkedSchema, table: LinkedTable, tables: Mapping[str, pd.DataFrame]
+) -> pd.DataFrame:
+    """The rows of a table next to those above them, columns named by table and column."""
+    frame = tables[table.name].add_prefix(f"{table.name}.")
+    while table.parent is not None:
+        parent = tree.table(table.parent)
+        above = tables[parent.name].add_prefix(f"{parent.name}.")
+        frame = frame.merge(
+            above,
+            how="left",
+            left_on=f"{table.name}.{table.link}",
+            right_on=f"{parent.name}.{parent.key}",
+        )
+        table = parent
+    return frame
 
 
 def open_release(path: str | Path) -> LinkedRelease | single.Release:

@@ -9,12 +9,13 @@ import numpy as np
 import pandas as pd
 
 from marginalsyn.contract import Duties, Model, check_rows
-from marginalsyn.errors import MarginalsynError, PluginError, ReleaseError
+from marginalsyn.errors import MarginalsynError, PluginError, ReleaseError, UsageError
 from marginalsyn.people.drawing import draw_rows, rows_for
 from marginalsyn.registry import GENERATORS, find
 from marginalsyn.release.folder import Release
 from marginalsyn.table.conditions import Condition, kept_rows, read_conditions
 from marginalsyn.table.frames import frame_problems
+from marginalsyn.table.keeping import keep_rules
 from marginalsyn.table.schema import Schema
 from marginalsyn.validation import shown
 
@@ -104,6 +105,31 @@ def draw(
     return frame
 
 
+def _kept(
+    frame: pd.DataFrame,
+    schema: Schema,
+    rng: np.random.Generator,
+    conditions: Mapping[str, Condition],
+) -> pd.DataFrame:
+    """Rows that keep the schema's rules, and the conditions still."""
+    if not schema.rules:
+        return frame
+    frame = keep_rules(frame, schema, rng)
+    agrees = np.ones(len(frame), bool)
+    for condition in conditions.values():
+        agrees &= condition.holds(frame, schema)
+    if agrees.all():
+        return frame
+    if not agrees.any():
+        raise UsageError(
+            f"where ({', '.join(conditions)}) must leave rows that keep the schema's rules "
+            f"({'; '.join(schema.rules)}): none was found"
+        )
+    place = np.arange(len(frame))
+    place[~agrees] = rng.choice(np.flatnonzero(agrees), int((~agrees).sum()))
+    return frame.iloc[place].reset_index(drop=True)
+
+
 def _drawn(
     method: Any,
     model: Model,
@@ -122,7 +148,7 @@ def _drawn(
             found = exact(model, schema, n, rng, conditions)
         else:
             found = kept_rows(lambda n: method.sample(model, schema, n, rng), schema, n, conditions)
-        return found
+        return _kept(found, schema, rng, conditions or {})
 
     unit = schema.unit
     if unit is None:

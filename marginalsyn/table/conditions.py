@@ -62,10 +62,10 @@ class Condition:
         # Which of several ranges that meet the bin, by how much of the bin each takes.
         pick = (rng.random(len(bins)) * reach[-1, bins] >= reach[:-1, bins]).sum(axis=0)
         first, last = low[pick, bins], high[pick, bins]
-        if not _stepped(column):
+        if not stepped(column):
             return finish(column, first + rng.random(len(bins)) * (last - first), absent)
         steps = rng.integers(first.astype(np.int64), last.astype(np.int64) + 1)
-        return finish(column, steps / _scale(column) if _scale(column) > 1 else steps, absent)
+        return finish(column, steps / scale_of(column) if scale_of(column) > 1 else steps, absent)
 
     def holds(self, frame: pd.DataFrame, schema: Schema) -> np.ndarray:
         """Which rows of a frame agree."""
@@ -73,8 +73,8 @@ class Condition:
         codes = Codec(schema.select([name])).encode(frame[[name]])[:, 0]
         found = self.weights[codes] > 0
         if self.cuts:
-            values = Codec(schema).numbers(frame, name) * _scale(self.column)
-            values = np.rint(values) if _stepped(self.column) else values
+            values = Codec(schema).numbers(frame, name) * scale_of(self.column)
+            values = np.rint(values) if stepped(self.column) else values
             inside = np.zeros(len(frame), dtype=bool)
             for low, high in self.spans:
                 inside |= (values >= low) & (values <= high)
@@ -178,7 +178,7 @@ def _condition(column: AnyColumn, clauses: Sequence[tuple[str, Any]], spelt: boo
     codes = np.ones(column.size, dtype=bool)
     spans: tuple[tuple[float, float], ...] = ((-math.inf, math.inf),)
     for sign, asked in clauses:
-        some, ranges = _compared(column, sign, asked, spelt)
+        some, ranges = compared(column, sign, asked, spelt)
         codes &= some
         spans = _merged([(max(a, c), min(b, d)) for a, b in spans for c, d in ranges])
     weights = codes.astype(float)
@@ -194,7 +194,7 @@ def _condition(column: AnyColumn, clauses: Sequence[tuple[str, Any]], spelt: boo
             f"{column.name} ({stated}) must leave a value: "
             + (
                 "give a range such as 0.4..0.6"
-                if any(low == high for low, high in spans) and not _stepped(column)
+                if any(low == high for low, high in spans) and not stepped(column)
                 else f"it has those from {column.bound(column.lower)} to "
                 f"{column.bound(column.upper)}"
                 if isinstance(column, Numbers)
@@ -204,7 +204,7 @@ def _condition(column: AnyColumn, clauses: Sequence[tuple[str, Any]], spelt: boo
     return Condition(column, weights, spans if isinstance(column, Numbers) else ())
 
 
-def _compared(
+def compared(
     column: AnyColumn, sign: str, asked: Any, spelt: bool
 ) -> tuple[np.ndarray, tuple[tuple[float, float], ...]]:
     """The codes that one comparison leaves, and of a numeric column the ranges of values."""
@@ -212,15 +212,15 @@ def _compared(
         _check_order(column, sign, asked)
         # Above a value are those that are not up to it.
         ends = (asked, None) if sign in (">=", "<") else (None, asked)
-        codes, spans = _agreeing(column, [ends])
+        codes, spans = agreeing(column, [ends])
     else:
-        codes, spans = _agreeing(column, _alternatives(column, asked, spelt))
+        codes, spans = agreeing(column, alternatives(column, asked, spelt))
     if sign in (">=", "<=", "="):
         return codes, spans
     missing = column.missing_code
     present = np.arange(column.size) != (-1 if missing is None else missing)
     # A missing value is in no order, and is not known to differ.
-    return present & ~codes, _complement(spans, _stepped(column))
+    return present & ~codes, _complement(spans, stepped(column))
 
 
 def _check_order(column: AnyColumn, sign: str, asked: Any) -> None:
@@ -232,7 +232,7 @@ def _check_order(column: AnyColumn, sign: str, asked: Any) -> None:
         )
 
 
-def _agreeing(
+def agreeing(
     column: AnyColumn, options: Sequence[Any]
 ) -> tuple[np.ndarray, tuple[tuple[float, float], ...]]:
     """The codes of values, ranges or missing, and of a numeric column the ranges of values."""
@@ -265,7 +265,7 @@ def _complement(
     return _merged(list(zip([-math.inf, *firsts], [*lasts, math.inf], strict=True)))
 
 
-def _alternatives(column: AnyColumn, asked: Any, spelt: bool) -> list[Any]:
+def alternatives(column: AnyColumn, asked: Any, spelt: bool) -> list[Any]:
     if not spelt:
         if isinstance(asked, list | set | frozenset):
             return list(asked)
@@ -310,9 +310,9 @@ def _span(column: Numbers, low: Any, high: Any) -> tuple[float, float]:
     ends = [_number(column, low, up=False), _number(column, high, up=True)]
     if ends[0] > ends[1]:
         raise UsageError(f"{column.name} ({low}..{high}) must not end before it begins")
-    if not _stepped(column):
+    if not stepped(column):
         return ends[0], ends[1]
-    scale = _scale(column)
+    scale = scale_of(column)
     return (
         math.ceil(ends[0] * scale - 1e-6) if math.isfinite(ends[0]) else ends[0],
         math.floor(ends[1] * scale + 1e-6) if math.isfinite(ends[1]) else ends[1],
@@ -350,14 +350,14 @@ def _merged(spans: Sequence[tuple[float, float]]) -> tuple[tuple[float, float], 
     return tuple(found)
 
 
-def _stepped(column: AnyColumn) -> bool:
+def stepped(column: AnyColumn) -> bool:
     """Whether a numeric column holds multiples of a step."""
     if isinstance(column, ContinuousColumn):
         return column.decimals is not None
     return isinstance(column, IntegerColumn)
 
 
-def _scale(column: AnyColumn) -> float:
+def scale_of(column: AnyColumn) -> float:
     """Steps in one unit of the column."""
     decimals = column.decimals if isinstance(column, ContinuousColumn) else None
     return 10.0 ** (decimals or 0)
@@ -369,11 +369,11 @@ def _overlaps(
     """By range and bin: the first and the last value in both, and how much that is."""
     if isinstance(column, IntegerColumn):
         first, last = column.edges[:-1], column.edges[1:] - 1
-    elif _stepped(column):
+    elif stepped(column):
         first, last = (part.astype(float) for part in column.grid())
     else:
         first, last = column.edges[:-1], column.edges[1:]
     low = np.maximum(first, np.array([span[0] for span in spans])[:, None])
     high = np.minimum(last, np.array([span[1] for span in spans])[:, None])
-    width = np.maximum(high - low + (1.0 if _stepped(column) else 0.0), 0.0)
+    width = np.maximum(high - low + (1.0 if stepped(column) else 0.0), 0.0)
     return low, high, width

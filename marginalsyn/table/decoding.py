@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import pandas as pd
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn
 from marginalsyn.table.moments import MomentColumn
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn, Shape
-from marginalsyn.table.parts import codes_of, part_columns, part_name, parts_of, steer
+from marginalsyn.table.parts import codes_of, part_columns, part_name, steer
 from marginalsyn.table.schema import AnyColumn, Schema
 
 if TYPE_CHECKING:
@@ -19,38 +19,57 @@ if TYPE_CHECKING:
 
 
 def decode_all(schema: Schema, codes: np.ndarray, rng: np.random.Generator) -> Iterator[pd.Series]:
-    """One series a column; dates agree with their parts."""
-    places = {name: place for place, name in enumerate(schema.names)}
-    parts = parts_of(schema.columns)
-    decoded: dict[str, pd.Series] = {}
-    for name, place in places.items():
-        column, own = schema.column(name), np.ascontiguousarray(codes[:, place])
+    """One series a column; dates agree with their parts, and values with the schema's rules."""
+    values = drawn(schema.columns, codes, rng)
+    if schema.rules and len(codes):
+        from marginalsyn.table.keeping import keep_values
+
+        values = keep_values(schema, values, rng)
+    return series(schema.columns, *values)
+
+
+def drawn(
+    columns: Sequence[AnyColumn], codes: np.ndarray, rng: np.random.Generator
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Numbers for the codes of numeric columns, and all codes, those of dates' parts made true."""
+    places = {column.name: place for place, column in enumerate(columns)}
+    numbers: dict[str, np.ndarray] = {}
+    true: dict[int, np.ndarray] = {}
+    for column in columns:
+        if not isinstance(column, IntegerColumn | ContinuousColumn):
+            continue
+        own = np.ascontiguousarray(codes[:, places[column.name]])
+        numbers[column.name] = draw_numbers(column, own, rng)
         if isinstance(column, MomentColumn) and column.parts:
             wanted: dict[str, np.ndarray] = {
                 part: codes[:, places[part_name(column, part)]] for part in column.parts
             }
-            decoded.update(_with_parts(column, own, rng, wanted))
-        elif name not in parts:
-            decoded[name] = decode(column, own, rng)
-    return (decoded[name] for name in places)
+            absent = own >= column.levels
+            edges, bins = column.edges.astype(np.int64), np.where(absent, 0, own)
+            steered = steer(column, numbers[column.name], edges[bins], edges[bins + 1], wanted)
+            numbers[column.name] = steered
+            for part, one in zip(column.parts, part_columns(column), strict=True):
+                found = np.where(absent, one.absent_code, codes_of(part, steered, column.unit))
+                true[places[one.name]] = found
+    if true:
+        codes = np.array(codes)
+        for place, found in true.items():
+            codes[:, place] = found
+    return codes, numbers
 
 
-def _with_parts(
-    column: MomentColumn,
-    codes: np.ndarray,
-    rng: np.random.Generator,
-    wanted: Mapping[str, np.ndarray],
-) -> dict[str, pd.Series]:
-    """A date's values and those of its parts, by name."""
-    absent = codes >= column.levels
-    edges, bins = column.edges.astype(np.int64), np.where(absent, 0, codes)
-    numbers = rng.integers(edges[bins], edges[bins + 1])
-    numbers = steer(column, numbers, edges[bins], edges[bins + 1], wanted)
-    found = {column.name: finish(column, numbers, absent)}
-    for part, one in zip(column.parts, part_columns(column), strict=True):
-        true = codes_of(part, numbers, column.unit)
-        found[one.name] = listed(one, np.where(absent, one.absent_code, true))
-    return found
+def series(
+    columns: Sequence[AnyColumn], codes: np.ndarray, numbers: Mapping[str, np.ndarray]
+) -> Iterator[pd.Series]:
+    """Codes and numbers as a release's columns."""
+    for place, column in enumerate(columns):
+        own = np.ascontiguousarray(codes[:, place])
+        if isinstance(column, IntegerColumn | ContinuousColumn):
+            absent = own >= column.levels
+            known = np.where(absent, column.lower, numbers[column.name])
+            yield finish(column, known, absent)
+        else:
+            yield listed(column, own)
 
 
 def with_true_parts(frame: pd.DataFrame, codec: Codec) -> pd.DataFrame:
@@ -70,23 +89,29 @@ def decode(column: AnyColumn, codes: np.ndarray, rng: np.random.Generator) -> pd
     """Return one value per code: a listed value, or a draw inside the bin, by its shape or even."""
     if isinstance(column, CategoricalColumn | BooleanColumn):
         return listed(column, codes)
-    absent = codes >= column.levels
-    bins = np.where(absent, 0, codes)
+    return finish(column, draw_numbers(column, codes, rng), codes >= column.levels)
+
+
+def draw_numbers(
+    column: IntegerColumn | ContinuousColumn, codes: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """A number inside the bin of every code; of missing ones, inside the first."""
+    bins = np.where(codes >= column.levels, 0, codes)
     if isinstance(column.shape, Shape) and len(bins):
-        return finish(column, _shaped(column, column.shape, bins, rng), absent)
+        return _shaped(column, column.shape, bins, rng)
     if isinstance(column, IntegerColumn):
         edges = column.edges.astype(np.int64)
-        return finish(column, rng.integers(edges[bins], edges[bins + 1]), absent)
+        return rng.integers(edges[bins], edges[bins + 1])
     if column.decimals is not None:
         first, last = column.grid()
         steps = rng.integers(first[bins], last[bins] + 1)
-        return finish(column, steps / 10.0**column.decimals, absent)
+        return steps / 10.0**column.decimals
     edges = column.edges
     low, high = edges[bins], edges[bins + 1]
-    drawn = low + rng.random(len(bins)) * (high - low)
+    numbers = low + rng.random(len(bins)) * (high - low)
     # Rounding may reach the upper edge, which belongs to the next bin.
     below = np.where(bins + 1 < column.levels, np.nextafter(high, low), high)
-    return finish(column, np.clip(drawn, low, below), absent)
+    return np.clip(numbers, low, below)
 
 
 def _shaped(

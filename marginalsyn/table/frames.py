@@ -90,6 +90,13 @@ def frame_problems(frame: pd.DataFrame, schema: Schema) -> list[str]:
             problems.append(
                 f"column {column.name} ({shown(strange[0])}) must hold only what the schema allows"
             )
+    if schema.rules and not problems:
+        from marginalsyn.table.keeping import broken_rules
+
+        problems += [
+            f"rule ({text}) must hold: {count} rows break it"
+            for text, count in broken_rules(frame, schema).items()
+        ]
     return problems
 
 

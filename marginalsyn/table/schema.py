@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -28,6 +28,9 @@ from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn, NumericCo
 from marginalsyn.table.parts import part_columns, part_name, parts_of
 from marginalsyn.table.unit import Unit
 from marginalsyn.validation import explain, like
+
+if TYPE_CHECKING:
+    from marginalsyn.table.rules import Rule
 
 __all__ = [
     "DRAFT_WARNING",
@@ -84,6 +87,9 @@ class Schema(BaseModel):
         impossible: structural zeros, each a combination that no row can have, such as
             ``{"age": {"max": 14}, "marital": ["married", "widowed"]}``; null stands for missing.
             On a numeric column a condition rules out the bins that lie wholly inside it.
+        rules: what every row keeps, such as ``"age < 15 -> MSP = N"`` or ``"admitted <= left"``;
+            no synthetic row breaks one. ``proposed_rules`` were read off rows by a draft and have
+            no effect: move those that are public knowledge to ``rules``.
         unit: what a release protects where persons have several rows; by default a row. Its
             column of the number of rows is added to ``columns``.
         charges: what was spent on the schema itself, where bounds were bought with privacy; every
@@ -121,6 +127,8 @@ class Schema(BaseModel):
     columns: tuple[AnyColumn, ...]
     made: tuple[MadeColumn, ...] = ()
     impossible: tuple[dict[str, Any], ...] = ()
+    rules: tuple[str, ...] = ()
+    proposed_rules: tuple[str, ...] = ()
     unit: Unit | None = None
     charges: tuple[Charge, ...] = ()
 
@@ -217,6 +225,8 @@ class Schema(BaseModel):
         if not self.counted <= set(kept):
             data["unit"] = None
         data["impossible"] = tuple(rule for rule in self.impossible if set(rule) <= set(kept))
+        data["rules"] = tuple(r.text for r in self.kept_rules if set(r.names) <= set(kept))
+        data["proposed_rules"] = ()
         if self.label not in kept:
             data.update(label=None, positive=None)
         return Schema(**data)
@@ -259,6 +269,7 @@ class Schema(BaseModel):
         """Return the impossible cells: columns and a boolean array over their codes, per group.
 
         Conditions on the same columns are merged; those that cover no whole cell are left out.
+        Rules over few cells are among them.
         """
         masks: dict[tuple[str, ...], np.ndarray] = {}
         for rule in self.impossible:
@@ -268,11 +279,26 @@ class Schema(BaseModel):
                 mask = np.multiply.outer(mask, column.mask(rule[column.name]))
             key = tuple(column.name for column in columns)
             masks[key] = masks[key] | mask if key in masks else mask
+        if self.rules:
+            from marginalsyn.table.keeping import impossible_cells
+
+            known = frozenset(frozenset(key) for key in masks)
+            for key, mask in impossible_cells(self.rules, self.columns, known)[0]:
+                masks[key] = masks[key] | mask if key in masks else mask
         return [(key, mask) for key, mask in masks.items() if mask.any()]
+
+    @property
+    def kept_rules(self) -> tuple[Rule, ...]:
+        """The rules, read."""
+        if not self.rules:
+            return ()
+        from marginalsyn.table.rules import read_rules
+
+        return read_rules(self.rules, self.columns)
 
     def to_json(self) -> str:
         """Return the schema as indented JSON; ``from_json`` reads it back equal."""
-        optional = ("charges", "drop_reasons", "unit")
+        optional = ("charges", "drop_reasons", "unit", "rules", "proposed_rules")
         silent = {name for name in optional if not getattr(self, name)}
         silent |= {"encoding"} if self.encoding == "utf-8" else set()
         data = self.model_dump(mode="json", exclude={*silent, "made"})
@@ -393,7 +419,23 @@ class Schema(BaseModel):
                     self.column(name).mask(condition)
                 except ValueError as error:
                     raise ValueError(f"impossible[{number}]: {error}") from None
+        self._check_rules()
         return self
+
+    def _check_rules(self) -> None:
+        """Refuse a text that is no rule, and rules that no row can keep at once."""
+        if self.proposed_rules and not self.drafted_from_data:
+            raise ValueError(
+                f"proposed_rules ({len(self.proposed_rules)}) were read off rows and must not "
+                "stand in a schema of public knowledge: move what is public to rules, delete the "
+                "rest"
+            )
+        if self.rules:
+            from marginalsyn.table.keeping import clash, no_rows
+
+            self.kept_rules  # noqa: B018
+            if clashing := clash(self.rules, self.columns):
+                raise ValueError(no_rows(clashing))
 
     def _check_label(self) -> None:
         if self.label is None:

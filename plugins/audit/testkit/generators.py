@@ -38,6 +38,7 @@ from marginalsyn.release.statement import Statement
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn, OrdinalColumn
 from marginalsyn.table.frames import frame_problems
+from marginalsyn.table.keeping import broken_rules
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
 from marginalsyn.table.schema import Schema
 
@@ -107,6 +108,16 @@ def edge_tables() -> dict[str, tuple[pd.DataFrame, Schema]]:
         impossible=({"ill": ["yes"], "colour": ["red", None]}, {"grade": [3], "age": {"max": 39}}),
         **label,
     )
+    rules = Schema(
+        columns=schema.columns,
+        rules=(
+            "age < 18 -> ill = no and not missing(income)",
+            "income <= 10 * age + 5",
+            "grade = 3 iff colour = blue",
+            "colour determines ill by {red -> yes, green -> no}",
+        ),
+        **label,
+    )
     strange = frame.assign(
         colour="violet", grade=9, age=10**6, income=[np.inf, -np.inf] * 20, ill="perhaps"
     )
@@ -119,6 +130,8 @@ def edge_tables() -> dict[str, tuple[pd.DataFrame, Schema]]:
         "column of one value": (frame.assign(unit="one"), single),
         "unseen category": (strange, schema),
         "structural zeros": (frame, zeros),
+        "rules": (frame, rules),
+        "rules without rows": (frame.iloc[:0], rules),
     }
 
 
@@ -194,6 +207,8 @@ def check_edge_tables(kind: Any, options: Options = None) -> None:
         assert len(synthetic) > 0, f"{name}: at least one row must be drawn"
         bad = impossible_rows(Codec(schema).encode(synthetic), zeros_of(schema)).sum()
         assert not bad, f"{name}: {bad} rows lie in structural zeros"
+        broken = broken_rules(synthetic, schema)
+        assert not broken, f"{name}: rows break {broken}"
 
 
 def check_small_budget(kind: Any, options: Options = None) -> None:

@@ -1,0 +1,474 @@
+"""Rows that keep the rules of a schema: cells that cannot be, values set or drawn again, donors.
+
+All of it is post-processing of rows that are synthetic already, or arithmetic on public knowledge.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from marginalsyn.errors import DataError
+from marginalsyn.table import decoding
+from marginalsyn.table.codec import Codec
+from marginalsyn.table.columns import CategoricalColumn
+from marginalsyn.table.conditions import Numbers
+from marginalsyn.table.moments import MomentColumn
+from marginalsyn.table.parts import part_name
+from marginalsyn.table.rules import Cells, Linear, Rule, mapped, read_rules
+
+if TYPE_CHECKING:
+    from marginalsyn.table.schema import AnyColumn, Schema
+
+Values = tuple[np.ndarray, dict[str, np.ndarray]]
+"""Codes of rows, and by numeric column their numbers."""
+Zero = tuple[tuple[str, ...], np.ndarray]
+
+# Cells of a model that rules alone may ask for, and columns of one rule in it.
+MOST_CELLS, MOST_COLUMNS = 2**16, 4
+# Draws of the values inside bins; rows, rounds and draws of the search for rows that keep all rules.
+_TRIES, _WITNESSES, _ROUNDS, _DRAWS = 40, 256, 200, 8
+# A share of rows that were drawn again from which on the release says so.
+OFTEN = 0.2
+
+_REDRAWN: ContextVar[Counter[str] | None] = ContextVar("marginalsyn_redrawn", default=None)
+
+
+@contextmanager
+def record_redrawn() -> Iterator[Counter[str]]:
+    """Count the rows that are drawn again inside, by the first rule that each broke."""
+    found: Counter[str] = Counter()
+    token = _REDRAWN.set(found)
+    try:
+        yield found
+    finally:
+        _REDRAWN.reset(token)
+
+
+def note_redrawn(rules: Sequence[Rule], cells: Cells) -> None:
+    """Count rows that are drawn again."""
+    found = _REDRAWN.get()
+    if found is None:
+        return
+    left: np.ndarray | None = None
+    for rule in rules:
+        broken = rule.broken(cells)
+        fresh = broken if left is None else broken & left
+        left = ~broken if left is None else left & ~broken
+        if fresh.any():
+            found[rule.text] += int(fresh.sum())
+
+
+def note_left_out(table: str, rows: int) -> None:
+    """Count rows of a linked table that are left out, for nothing mends them."""
+    if (found := _REDRAWN.get()) is not None:
+        found[f"rows of {table} left out"] += rows
+
+
+def cells_of(columns: Sequence[AnyColumn], values: Values | np.ndarray) -> Cells:
+    """Rows as the rules read them: codes alone, or with numbers."""
+    codes, numbers = values if isinstance(values, tuple) else (values, None)
+    return Cells({column.name: codes[:, at] for at, column in enumerate(columns)}, numbers)
+
+
+def broken_by(rules: Sequence[Rule], cells: Cells, rows: int) -> np.ndarray:
+    """Which rows surely break a rule."""
+    bad = np.zeros(rows, bool)
+    for rule in rules:
+        bad |= rule.broken(cells)
+    return bad
+
+
+@lru_cache(maxsize=64)
+def impossible_cells(
+    texts: tuple[str, ...],
+    columns: tuple[AnyColumn, ...],
+    others: frozenset[frozenset[str]] = frozenset(),
+) -> tuple[tuple[Zero, ...], tuple[str, ...]]:
+    """The cells that rules rule out, as masks over codes, and the rules that need too many cells.
+
+    Args:
+        texts: the rules.
+        columns: of the schema.
+        others: sets of columns that the model has to hold in any case.
+    """
+    sizes = {column.name: column.size for column in columns}
+    sets, left = list(others), []
+    masks: dict[tuple[str, ...], np.ndarray] = {}
+    for rule in read_rules(texts, columns):
+        if rule.dependency is not None and rule.dependency.mapping is None:
+            continue
+        names = tuple(column.name for column in columns if column.name in rule.names)
+        fits = len(names) <= MOST_COLUMNS and model_cells([*sets, frozenset(names)], sizes)
+        if not fits:
+            left.append(rule.text)
+            continue
+        axes = np.ix_(*(np.arange(sizes[name]) for name in names))
+        mask = rule.broken(Cells(dict(zip(names, axes, strict=True))))
+        mask = np.broadcast_to(mask, [sizes[name] for name in names])
+        if mask.any():
+            sets.append(frozenset(names))
+            masks[names] = masks[names] | mask if names in masks else mask
+    return tuple(masks.items()), tuple(left)
+
+
+def model_cells(sets: Sequence[frozenset[str]], sizes: Mapping[str, int]) -> bool:
+    """Whether a model that holds these sets of columns has few cells: columns leave one by one."""
+    parts, total = [set(names) for names in sets], 0
+    names = set().union(*parts)
+
+    def around(name: str) -> set[str]:
+        return set().union(*(part for part in parts if name in part))
+
+    while names:
+        first = min(names, key=lambda name: (math.prod(sizes[n] for n in around(name)), name))
+        clique = around(first)
+        total += math.prod(sizes[name] for name in clique)
+        if total > MOST_CELLS:
+            return False
+        parts = [part for part in parts if first not in part] + [clique - {first}]
+        names.discard(first)
+    return True
+
+
+def with_dependencies(
+    rules: Sequence[Rule], columns: Sequence[AnyColumn], codes: np.ndarray
+) -> np.ndarray:
+    """Codes with what follows from other codes by a mapping."""
+    places = {column.name: place for place, column in enumerate(columns)}
+    for rule in rules:
+        known = rule.dependency
+        if known is not None and known.mapping is not None:
+            target = places[known.target.name]
+            follows = known.mapping[codes[:, places[known.source.name]]]
+            if ((follows >= 0) & (follows != codes[:, target])).any():
+                codes = codes.copy()
+                codes[:, target] = np.where(follows >= 0, follows, codes[:, target])
+    return codes
+
+
+def keep_codes(
+    schema: Schema,
+    codes: np.ndarray,
+    draw: Callable[[int], np.ndarray],
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Rows of codes of which none surely breaks a rule: others are drawn again from the model."""
+    rules = schema.kept_rules
+    codes = with_dependencies(rules, schema.columns, codes)
+    first = bad = np.flatnonzero(broken_by(rules, cells_of(schema.columns, codes), len(codes)))
+    if not bad.size:
+        return codes
+    note_redrawn(rules, cells_of(schema.columns, codes[bad]))
+    codes = codes.copy()
+    for _ in range(50):
+        codes[bad] = with_dependencies(rules, schema.columns, draw(bad.size))
+        bad = bad[broken_by(rules, cells_of(schema.columns, codes[bad]), bad.size)]
+        if not bad.size:
+            return codes
+    good = np.setdiff1d(np.arange(len(codes)), bad, assume_unique=True)
+    # Rows that were drawn again are draws of the model given the rules, and so are their copies.
+    fresh = np.intersect1d(first, good, assume_unique=True)
+    pool = fresh if fresh.size else good
+    if pool.size:
+        codes[bad] = codes[rng.choice(pool, bad.size)]
+    return codes
+
+
+def keep_values(
+    schema: Schema, values: Values, rng: np.random.Generator, fixed: Sequence[str] = ()
+) -> Values:
+    """Rows of which none breaks a rule.
+
+    Numbers are drawn again inside their bins, and set where an equation says what they are; what
+    breaks a rule even then becomes a copy of another row. With ``fixed`` columns a row that no copy
+    mends stays as it is.
+
+    Args:
+        schema: of the rows.
+        values: the rows.
+        rng: draws; it protects nothing.
+        fixed: columns that keep their values.
+
+    Raises:
+        DataError: no row can be made that keeps the rules.
+    """
+    codes, numbers, bad = _settled(schema.kept_rules, schema.columns, values, rng, fixed)
+    if not bad.size:
+        return codes, numbers
+    note_redrawn(schema.kept_rules, cells_of(schema.columns, _rows((codes, numbers), bad)))
+    good = np.setdiff1d(np.arange(len(codes)), bad, assume_unique=True)
+    pool: Values | None = (codes, numbers) if good.size else None
+    for _ in range(_TRIES if fixed else 1):
+        if pool is None:
+            pool = witnesses(schema.rules, schema.columns)
+            if pool is None:
+                raise DataError(no_rows(schema.rules))
+            good = np.arange(len(pool[0]))
+        chosen = _rows(pool, rng.choice(good, bad.size))
+        before = _rows((codes, numbers), bad)
+        for place, column in enumerate(schema.columns):
+            if column.name not in fixed:
+                codes[bad, place] = chosen[0][:, place]
+                if column.name in numbers:
+                    numbers[column.name][bad] = chosen[1][column.name]
+        if not fixed:
+            break
+        cells = cells_of(schema.columns, _rows((codes, numbers), bad))
+        wrong = broken_by(schema.kept_rules, cells, bad.size)
+        codes[bad[wrong]] = before[0][wrong]
+        for name, one in numbers.items():
+            one[bad[wrong]] = before[1][name][wrong]
+        bad = bad[wrong]
+        if not bad.size:
+            break
+    return codes, numbers
+
+
+def no_rows(texts: Sequence[str]) -> str:
+    """The words for rules that leave nothing."""
+    named = "; ".join(texts)
+    return f"rules ({named}) must leave rows that keep them: none was found. Change one of them"
+
+
+def _rows(values: Values, rows: np.ndarray) -> Values:
+    codes, numbers = values
+    return codes[rows], {name: column[rows] for name, column in numbers.items()}
+
+
+def _settled(
+    rules: Sequence[Rule],
+    columns: Sequence[AnyColumn],
+    values: Values,
+    rng: np.random.Generator,
+    fixed: Sequence[str] = (),
+) -> tuple[np.ndarray, dict[str, np.ndarray], np.ndarray]:
+    """Rows whose values keep the rules as far as their codes allow, and the others' places."""
+    before = values[0]
+    codes = with_dependencies(rules, columns, before)
+    numbers = {name: np.array(column) for name, column in values[1].items()}
+    if codes is not before:
+        moved = np.flatnonzero((codes != before).any(axis=1))
+        fresh = decoding.drawn(columns, codes[moved], rng)[1]
+        for place, column in enumerate(columns):
+            if column.name in numbers:
+                change = codes[moved, place] != before[moved, place]
+                numbers[column.name][moved[change]] = fresh[column.name][change]
+    codes = np.array(codes)
+    bad = np.flatnonzero(broken_by(rules, cells_of(columns, (codes, numbers)), len(codes)))
+    for trial in range(_TRIES):
+        if not bad.size:
+            break
+        part, found = _rows((codes, numbers), bad)
+        if trial:
+            true, fresh = decoding.drawn(columns, part, rng)
+            stays = [column.name in fixed for column in columns]
+            part = np.where(stays, part, true)
+            found = {**fresh, **{name: found[name] for name in fixed if name in found}}
+        kept: Values = (np.array(part), {name: np.array(one) for name, one in found.items()})
+        for rule in rules:
+            if rule.equation is not None:
+                _solve(rule, rule.equation, columns, kept, fixed)
+        fine = ~broken_by(rules, cells_of(columns, kept), len(bad))
+        codes[bad[fine]] = kept[0][fine]
+        for name, one in kept[1].items():
+            numbers[name][bad[fine]] = one[fine]
+        bad = bad[~fine]
+    return codes, numbers, bad
+
+
+def _solve(
+    rule: Rule,
+    equation: Linear,
+    columns: Sequence[AnyColumn],
+    values: Values,
+    fixed: Sequence[str],
+) -> None:
+    """Set one column of a sum, in rows that break the rule, to what the others leave."""
+    names = [column.name for column in columns]
+    able = [(c, factor) for c, factor in equation.terms if c.name not in fixed]
+    if not able:
+        return
+    # The column that the others add up to is the one whose sign stands alone.
+    signs = [math.copysign(1, factor) for _, factor in equation.terms]
+    target, factor = next(
+        ((c, f) for c, f in able if signs.count(math.copysign(1, f)) == 1), able[0]
+    )
+    codes, numbers = values
+    wrong = np.flatnonzero(rule.broken(cells_of(columns, values)))
+    rest = np.full(len(wrong), equation.constant)
+    for column, times in equation.terms:
+        if column is not target:
+            rest += times * numbers[column.name][wrong]
+    asked = -rest / factor
+    inside = (asked >= target.lower - 1e-9) & (asked <= target.upper + 1e-9)
+    wrong, found = wrong[inside], decoding.settle(target, _nearest(target, asked[inside]))
+    numbers[target.name][wrong] = found
+    codes[wrong, names.index(target.name)] = np.clip(
+        np.searchsorted(target.edges, found, side="right") - 1, 0, target.levels - 1
+    )
+
+
+def _nearest(column: Numbers, values: np.ndarray) -> np.ndarray:
+    """Numbers that an integer column does not round down by a rounding error."""
+    return np.rint(values) if column.whole else values
+
+
+@lru_cache(maxsize=64)
+def witnesses(texts: tuple[str, ...], columns: tuple[AnyColumn, ...]) -> Values | None:
+    """Rows of which all rules are known to be true, found by a random walk; None if it finds none.
+
+    Example:
+        >>> from marginalsyn.table.schema import Schema
+        >>> columns = Schema.from_domain({"a": 2, "b": 2}).columns
+        >>> witnesses(("a < b",), columns)[0][:1].tolist()
+        [[0, 1]]
+        >>> witnesses(("a < b", "b < a"), columns) is None
+        True
+    """
+    rules = read_rules(texts, columns)
+    named = {name for rule in rules for name in rule.names}
+    rng = np.random.default_rng(0)
+    codes = np.column_stack([rng.integers(0, c.size, _WITNESSES) for c in columns])
+    places = [place for place, column in enumerate(columns) if column.name in named]
+    involved = np.array([[c.name in rule.names for c in columns] for rule in rules])
+    draws = 0
+    for _ in range(_ROUNDS):
+        codes = with_dependencies(rules, columns, codes)
+        cells = cells_of(columns, codes)
+        broken = ~np.array([rule.node.outcomes(cells).yes for rule in rules])
+        fine = np.flatnonzero(~broken.any(axis=0))
+        if fine.size:
+            if draws == _DRAWS:
+                return None
+            draws += 1
+            values = decoding.drawn(columns, codes[fine], rng)
+            settled, numbers, _ = _settled(rules, columns, values, rng)
+            cells = cells_of(columns, (settled, numbers))
+            good = np.flatnonzero(np.all([r.node.outcomes(cells).yes for r in rules], axis=0))
+            if good.size:
+                return _rows((settled, numbers), good)
+        # A column of a broken rule gets another code; of rows that fail inside bins, any column.
+        moves = broken.T.astype(int) @ involved.astype(int)
+        moves[fine] = np.isin(np.arange(len(columns)), places)
+        chosen = (rng.random(moves.shape) * (moves > 0)).argmax(axis=1)
+        sizes = np.array([column.size for column in columns])[chosen]
+        codes = np.array(codes)
+        codes[np.arange(len(codes)), chosen] = rng.integers(0, sizes)
+    return None
+
+
+@lru_cache(maxsize=64)
+def clash(texts: tuple[str, ...], columns: tuple[AnyColumn, ...]) -> tuple[str, ...]:
+    """A smallest set of rules that no row can keep at once; empty if there is none.
+
+    Rules of columns whose values are bought say nothing yet. A rule that leaves nothing but missing
+    values clashes, too.
+    """
+    bought = {c.name for c in columns if isinstance(c, CategoricalColumn) and c.origin != "public"}
+    ready = [rule for rule in read_rules(texts, columns) if not bought.intersection(rule.names)]
+
+    def fails(some: Sequence[Rule]) -> bool:
+        named = {name for rule in some for name in rule.names}
+        return witnesses(tuple(r.text for r in some), _closed(columns, named)) is None
+
+    if not ready or not fails(ready):
+        return ()
+    for size in (1, 2):
+        for some in itertools.combinations(ready, size):
+            shared = set(some[0].names).intersection(*(rule.names for rule in some))
+            if shared and fails(some):
+                return tuple(rule.text for rule in some)
+    left = list(ready)
+    for rule in ready:
+        fewer = [other for other in left if other is not rule]
+        if fails(fewer):
+            left = fewer
+    return tuple(rule.text for rule in left)
+
+
+def _closed(columns: Sequence[AnyColumn], named: set[str]) -> tuple[AnyColumn, ...]:
+    """The columns of these names, with dates of parts and parts of dates."""
+    for column in columns:
+        if isinstance(column, MomentColumn) and column.parts:
+            family = {column.name, *(part_name(column, part) for part in column.parts)}
+            named = named | family if named & family else named
+    return tuple(column for column in columns if column.name in named)
+
+
+def values_of(frame: pd.DataFrame, schema: Schema) -> Values:
+    """The codes and the numbers of a synthetic frame."""
+    codec, numbers = Codec(schema), {}
+    codes = codec.encode(frame)
+    for column in schema.columns:
+        if isinstance(column, Numbers):
+            numbers[column.name] = (
+                codec.numbers(frame, column.name)
+                if column.worded
+                else pd.to_numeric(frame[column.name]).to_numpy(np.float64, na_value=np.nan)
+            )
+    return codes, numbers
+
+
+def keep_rules(
+    frame: pd.DataFrame, schema: Schema, rng: np.random.Generator, fixed: Sequence[str] = ()
+) -> pd.DataFrame:
+    """The rows of a synthetic frame, with those changed that break a rule."""
+    if not schema.kept_rules or not len(frame):
+        return frame
+    values = values_of(frame, schema)
+    if not broken_by(schema.kept_rules, cells_of(schema.columns, values), len(frame)).any():
+        return frame
+    columns = decoding.series(schema.columns, *keep_values(schema, values, rng, fixed))
+    return pd.DataFrame({one.name: one for one in columns}, index=frame.index)
+
+
+def with_mappings(schema: Schema, frame: pd.DataFrame) -> Schema:
+    """The schema with a mapping for every dependency that has none, read off synthetic rows.
+
+    Each value has the other column's most frequent one among these rows, which is post-processing:
+    rows that are not synthetic must not be given. A value that no row has gets the most frequent.
+    """
+    texts, codes = list(schema.rules), None
+    for number, rule in enumerate(schema.kept_rules):
+        known = rule.dependency
+        if known is None or known.mapping is not None:
+            continue
+        codes = Codec(schema).encode(frame) if codes is None else codes
+        pair = tuple(codes[:, schema.names.index(c.name)] for c in (known.source, known.target))
+        counts = np.zeros((known.source.size, known.target.size))
+        np.add.at(counts, pair, 1)
+        counts += counts.sum(axis=0) / (len(frame) + 1)
+        texts[number] = mapped(rule, counts.argmax(axis=1))
+    if tuple(texts) == schema.rules:
+        return schema
+    return schema.model_copy(update={"rules": tuple(texts)})
+
+
+def redrawing_notes(found: Mapping[str, int], rows: int) -> list[str]:
+    """What a release says of rules that many of its rows did not keep at first."""
+    return [
+        f"rule ({text}): {count:,} rows were drawn again for {rows:,} that are released, for the "
+        "model often breaks it. What the rows say of its columns leans on few draws: measure them "
+        "together (--workload), give them fewer values, or raise eps"
+        for text, count in found.items()
+        if count > OFTEN * rows and not text.endswith(" left out")
+    ]
+
+
+def broken_rules(frame: pd.DataFrame, schema: Schema) -> dict[str, int]:
+    """By rule, how many rows of a frame break it; rules that none breaks are left out."""
+    if not schema.kept_rules or not len(frame):
+        return {}
+    cells = cells_of(schema.columns, values_of(frame, schema))
+    counts = {rule.text: int(rule.broken(cells).sum()) for rule in schema.kept_rules}
+    return {text: count for text, count in counts.items() if count}

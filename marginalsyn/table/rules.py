@@ -1,0 +1,715 @@
+"""Rules between columns, such as ``age < 15 -> MSP = N``: read from texts, decided on rows.
+
+A comparison with a missing value is unknown, as in SQL, and a row breaks a rule only where the rule
+is false. Codes of numbers stand for bins: there a rule has a set of possible outcomes, and the same
+code decides both, a value being a bin of its own.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, reduce
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from marginalsyn.errors import UsageError
+from marginalsyn.table.columns import CategoricalColumn, text_of
+from marginalsyn.table.conditions import (
+    MISSING,
+    Numbers,
+    agreeing,
+    alternatives,
+    compared,
+    scale_of,
+    stepped,
+)
+from marginalsyn.table.moments import MomentColumn, TimeColumn
+from marginalsyn.table.numeric import ContinuousColumn
+from marginalsyn.validation import like, shown
+
+if TYPE_CHECKING:
+    from marginalsyn.table.schema import AnyColumn
+
+_TOKEN = re.compile(
+    r"""\s*(?:(?P<name>"(?:[^"]|"")*")|(?P<text>'(?:[^']|'')*')|(?P<sign>->|<=|>=|!=|==|[=<>(){},+*]|-(?=\s))"""
+    r"""|(?P<word>(?:(?!->)[^\s(){},+*<>=!"'])+))"""
+)
+_FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "=", "!=": "!="}
+_WORDS = ("and", "or", "not", "in", "iff", "determines", "by", "within")
+_LONGEST, _DEEPEST = 100_000, 40
+DAY = 86400
+
+
+class Outcomes(NamedTuple):
+    """Which outcomes are possible, by row or cell."""
+
+    yes: np.ndarray
+    no: np.ndarray
+    unknown: np.ndarray
+
+    @property
+    def broken(self) -> np.ndarray:
+        """Where the rule is false whatever the values inside the bins."""
+        return self.no & ~self.yes & ~self.unknown
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Codes by column, in arrays that broadcast; with the numbers themselves where they are known.
+
+    A number of a missing value is not read.
+    """
+
+    codes: Mapping[str, np.ndarray]
+    numbers: Mapping[str, np.ndarray] | None = None
+
+    def ends(self, column: Numbers) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The least and the largest value of every cell, and where none is known."""
+        codes = self.codes[column.name]
+        absent = codes >= column.levels
+        if self.numbers is not None:
+            return self.numbers[column.name], self.numbers[column.name], absent
+        low, high = bin_ends(column)
+        bins = np.where(absent, 0, codes)
+        return low[bins], high[bins], absent
+
+
+def bin_ends(column: Numbers) -> tuple[np.ndarray, np.ndarray]:
+    """The first and the last value of every bin."""
+    if isinstance(column, ContinuousColumn) and column.decimals is not None:
+        first, last = column.grid()
+        return first / scale_of(column), last / scale_of(column)
+    return column.edges[:-1], column.edges[1:] - (1 if column.whole else 0)
+
+
+class Node:
+    """One part of a rule."""
+
+    def outcomes(self, cells: Cells) -> Outcomes:
+        """Which outcomes are possible."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class Test(Node):
+    """One column against constants: by code whether it agrees, or is unknown."""
+
+    column: AnyColumn
+    agrees: np.ndarray
+    unknown: np.ndarray
+    spans: tuple[tuple[float, float], ...] = ()
+
+    def outcomes(self, cells: Cells) -> Outcomes:
+        codes = cells.codes[self.column.name]
+        yes, unknown = self.agrees[codes], self.unknown[codes]
+        no = ~yes & ~unknown
+        if isinstance(self.column, Numbers):
+            low, high, absent = cells.ends(self.column)
+            if stepped(self.column):
+                low, high = (np.rint(end * scale_of(self.column)) for end in (low, high))
+            meets, inside = np.zeros(low.shape, bool), np.zeros(low.shape, bool)
+            for first, last in self.spans:
+                meets |= (low <= last) & (high >= first)
+                inside |= (first <= low) & (high <= last)
+            yes, no = np.where(absent, yes, meets), np.where(absent, no, ~inside)
+        return Outcomes(yes, no, unknown)
+
+
+@dataclass(frozen=True)
+class Linear(Node):
+    """A sum of columns, each with a factor, that is at most 0, below 0, or 0."""
+
+    terms: tuple[tuple[Numbers, float], ...]
+    constant: float
+    sign: str
+    tolerance: float
+
+    def outcomes(self, cells: Cells) -> Outcomes:
+        low: np.ndarray | float = self.constant
+        high: np.ndarray | float = self.constant
+        absent = np.zeros((), bool)
+        for column, factor in self.terms:
+            first, last, missing = cells.ends(column)
+            ends = (factor * first, factor * last)
+            low, high = low + np.minimum(*ends), high + np.maximum(*ends)
+            absent = absent | missing
+        slack = self.tolerance
+        if self.sign == "=":
+            yes, no = (low <= slack) & (high >= -slack), (low < -slack) | (high > slack)
+        elif self.sign == "<":
+            yes, no = low < -slack, high >= -slack
+        else:
+            yes, no = low <= slack, high > slack
+        return Outcomes(yes & ~absent, no & ~absent, absent)
+
+
+@dataclass(frozen=True, eq=False)
+class Alike(Node):
+    """Two columns of listed values: the same value, or in order. ``ranks`` are by code, or -1."""
+
+    columns: tuple[AnyColumn, AnyColumn]
+    ranks: tuple[np.ndarray, np.ndarray]
+    sign: str
+
+    def outcomes(self, cells: Cells) -> Outcomes:
+        left, right = (
+            rank[cells.codes[column.name]]
+            for column, rank in zip(self.columns, self.ranks, strict=True)
+        )
+        unknown = (left < 0) | (right < 0)
+        yes = {"=": left == right, "<": left < right, "<=": left <= right}[self.sign]
+        return Outcomes(yes & ~unknown, ~yes & ~unknown, unknown)
+
+
+@dataclass(frozen=True)
+class Not(Node):
+    """What is not so."""
+
+    part: Node
+
+    def outcomes(self, cells: Cells) -> Outcomes:
+        yes, no, unknown = self.part.outcomes(cells)
+        return Outcomes(no, yes, unknown)
+
+
+@dataclass(frozen=True)
+class And(Node):
+    """Both parts; ``iff`` is the equality of two."""
+
+    left: Node
+    right: Node
+    iff: bool = False
+
+    def outcomes(self, cells: Cells) -> Outcomes:
+        a, b = self.left.outcomes(cells), self.right.outcomes(cells)
+        if self.iff:
+            yes = (a.yes & b.yes) | (a.no & b.no)
+            return Outcomes(yes, (a.yes & b.no) | (a.no & b.yes), a.unknown | b.unknown)
+        unknown = (a.unknown & (b.yes | b.unknown)) | (b.unknown & (a.yes | a.unknown))
+        return Outcomes(a.yes & b.yes, a.no | b.no, unknown)
+
+
+@dataclass(frozen=True, eq=False)
+class Dependency(Node):
+    """What one column says of another: by code the other's code, -1 where that is open."""
+
+    source: AnyColumn
+    target: AnyColumn
+    mapping: np.ndarray | None = None
+
+    def outcomes(self, cells: Cells) -> Outcomes:
+        codes, found = cells.codes[self.source.name], cells.codes[self.target.name]
+        if self.mapping is None:
+            yes = np.ones(np.broadcast_shapes(codes.shape, found.shape), bool)
+        else:
+            yes = (self.mapping[codes] < 0) | (self.mapping[codes] == found)
+        return Outcomes(yes, ~yes, np.zeros(yes.shape, bool))
+
+
+def either(left: Node, right: Node) -> Node:
+    """One of both, or both."""
+    return Not(And(Not(left), Not(right)))
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """One rule: its text, the columns that it names, and what decides it.
+
+    ``equation`` is a sum that every row must meet, or every row of a case: values can be set by it.
+    """
+
+    text: str
+    names: tuple[str, ...]
+    node: Node
+    equation: Linear | None = None
+
+    @property
+    def dependency(self) -> Dependency | None:
+        return self.node if isinstance(self.node, Dependency) else None
+
+    def broken(self, cells: Cells) -> np.ndarray:
+        """Where the rule is surely broken."""
+        return self.node.outcomes(cells).broken
+
+
+@lru_cache(maxsize=256)
+def read_rules(texts: tuple[str, ...], columns: tuple[AnyColumn, ...]) -> tuple[Rule, ...]:
+    """The rules that texts state.
+
+    Raises:
+        ValueError: a text that is no rule of these columns, with the place in it.
+
+    Example:
+        >>> from marginalsyn.table.schema import Schema
+        >>> schema = Schema.from_domain({"a": 4, "b": 4})
+        >>> rule = read_rules(("a <= b",), schema.columns)[0]
+        >>> rule.broken(Cells({"a": np.array([0, 3]), "b": np.array([2, 2])})).tolist()
+        [False, True]
+    """
+    return tuple(_Parser(number, text, columns).rule() for number, text in enumerate(texts))
+
+
+def rename(text: str, names: Mapping[str, str]) -> str:
+    """A rule with other names of columns."""
+    found, depth, end = [], 0, 0
+    for token in _TOKEN.finditer(text):
+        word = token["word"] or (token["name"] or "")[1:-1].replace('""', '"')
+        depth += {"{": 1, "}": -1}.get(token["sign"] or "", 0)
+        found.append(text[end : token.start(token.lastgroup or 0)])
+        found.append(
+            f'"{names[word]}"' if word in names and not depth else token[token.lastgroup or 0]
+        )
+        end = token.end()
+    return "".join([*found, text[end:]])
+
+
+def mapped(rule: Rule, mapping: np.ndarray) -> str:
+    """The text of a dependency with what each code of the first column says of the other."""
+    known = rule.dependency
+    assert known is not None
+    codes: dict[int, list[int]] = {}
+    for code, follows in enumerate(mapping.tolist()):
+        codes.setdefault(follows, []).append(code)
+
+    def word(column: AnyColumn, code: int) -> str:
+        missing = code == column.missing_code
+        return MISSING if missing else _quoted(column.labels()[code], "'")
+
+    pairs = [
+        f"{', '.join(word(known.source, code) for code in some)} -> {word(known.target, follows)}"
+        for follows, some in codes.items()
+    ]
+    source, target = (_quoted(c.name, '"') for c in (known.source, known.target))
+    return f"{source} determines {target} by {{{', '.join(pairs)}}}"
+
+
+def _quoted(text: str, sign: str) -> str:
+    return f"{sign}{text.replace(sign, 2 * sign)}{sign}"
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+    at: int
+
+
+class _Sum(NamedTuple):
+    """Columns with factors, and a constant; or a text alone, which may be a value."""
+
+    terms: tuple[tuple[AnyColumn, float], ...]
+    constant: float
+    token: _Token
+    single: bool
+
+
+class _Parser:
+    """Reads one rule; every complaint names the place."""
+
+    def __init__(self, number: int, text: str, columns: Sequence[AnyColumn]) -> None:
+        self.number, self.text = number, text
+        self.columns = {column.name: column for column in columns}
+        self.tokens = self._split()
+        self.place, self.depth = 0, 0
+        self.named: dict[str, None] = {}
+
+    def rule(self) -> Rule:
+        """The whole rule."""
+        node: Node
+        if len(self.tokens) > 2 and self._is("determines", 1):
+            node, equation = self._dependency(), None
+        else:
+            node, equation = self._iff()
+        if self._now.kind != "end":
+            raise self._error(f"{self._now.text!r} must not follow here: join parts with and, or")
+        if not self.named:
+            raise self._error("must name a column", 0)
+        return Rule(self.text.strip(), tuple(self.named), node, equation)
+
+    def _split(self) -> list[_Token]:
+        found, at, text = [], 0, self.text.rstrip()
+        if len(text) > _LONGEST:
+            raise self._error(f"must have at most {_LONGEST:,} characters", 0)
+        while at < len(text):
+            token = _TOKEN.match(text, at)
+            if token is None:
+                at += len(text[at:]) - len(text[at:].lstrip())
+                raise self._error(f"{text[at]!r} must be part of a name, a value or a sign", at)
+            kind, at = str(token.lastgroup), token.end()
+            found.append(_Token(kind, token[kind], token.start(kind)))
+        return [*found, _Token("end", "the end", len(text))]
+
+    @property
+    def _now(self) -> _Token:
+        return self.tokens[self.place]
+
+    def _is(self, text: str, ahead: int = 0) -> bool:
+        token = self.tokens[min(self.place + ahead, len(self.tokens) - 1)]
+        return token.text == text and token.kind in ("word", "sign")
+
+    def _takes(self, text: str) -> bool:
+        found = self._is(text)
+        self.place += found
+        return found
+
+    def _needs(self, text: str) -> None:
+        if not self._takes(text):
+            raise self._error(f"{self._now.text!r} must be {text!r}")
+
+    def _error(self, problem: str, at: int | None = None) -> ValueError:
+        place = (self._now.at if at is None else at) + 1
+        return ValueError(
+            f"rules[{self.number}] ({shown(self.text, 80)}), character {place}: {problem}"
+        )
+
+    def _dependency(self) -> Dependency:
+        source, target = self._column(), None
+        self._needs("determines")
+        target = self._column()
+        for column in (source, target):
+            if isinstance(column, Numbers) and column.levels < column.upper - column.lower + 1:
+                raise self._error(
+                    f"{column.name} must have listed values, or a bin for every number: state "
+                    "ranges as `age < 15 -> group = child`"
+                )
+        if source.name == target.name:
+            raise self._error(f"{target.name} must not determine itself")
+        if not self._takes("by"):
+            return Dependency(source, target)
+        self._needs("{")
+        mapping = np.full(source.size, -1)
+        while True:
+            keys = [self._level(source)]
+            while self._takes(","):
+                keys.append(self._level(source))
+            self._needs("->")
+            found = self._level(target)
+            mapping[[key for key in keys if key >= 0]] = found if found >= 0 else target.unseen_code
+            if self._takes("}"):
+                return Dependency(source, target, mapping)
+            self._needs(",")
+
+    def _level(self, column: AnyColumn) -> int:
+        """The code of a value in a list; -1 of one that a purchase did not find."""
+        token = self._value()
+        if token.kind == "word" and token.text == MISSING and column.missing_code is not None:
+            return column.missing_code
+        labels = column.labels()
+        if token.text in labels:
+            return labels.index(token.text)
+        if not _public(column):
+            return -1
+        known = f"it has {shown(labels, 100)}{like(token.text, labels)}"
+        raise self._error(
+            f"{column.name} ({token.text}) must be one of its values: {known}", token.at
+        )
+
+    def _deeper(self) -> None:
+        self.depth += 1
+        if self.depth > _DEEPEST:
+            raise self._error(f"must be nested less than {_DEEPEST} deep")
+
+    def _iff(self) -> tuple[Node, Linear | None]:
+        self._deeper()
+        left, equation = self._implication()
+        while self._takes("iff"):
+            left, equation = And(left, self._implication()[0], iff=True), None
+        self.depth -= 1
+        return left, equation
+
+    def _implication(self) -> tuple[Node, Linear | None]:
+        self._deeper()
+        left: Node = self._or()
+        equation = left if isinstance(left, Linear) and left.sign == "=" else None
+        if self._takes("->"):
+            right, equation = self._implication()
+            left = either(Not(left), right)
+        self.depth -= 1
+        return left, equation
+
+    def _or(self) -> Node:
+        parts = [self._and()]
+        while self._takes("or"):
+            parts.append(self._and())
+        return reduce(either, parts)
+
+    def _and(self) -> Node:
+        parts = [self._not()]
+        while self._takes("and"):
+            parts.append(self._not())
+        return reduce(And, parts)
+
+    def _not(self) -> Node:
+        if self._is("not") and not self._is("in", 1):
+            self._deeper()
+            self.place += 1
+            found: Node = Not(self._not())
+            self.depth -= 1
+            return found
+        if self._takes("("):
+            found = self._iff()[0]
+            self._needs(")")
+            return found
+        if self._is("missing") and self._is("(", 1):
+            self.place += 2
+            at, column = self._now.at, self._column()
+            self._needs(")")
+            return self._missing(column, at)
+        return self._comparison()
+
+    def _comparison(self) -> Node:
+        left = self._sum()
+        turned = self._takes("not")
+        if turned or self._is("in"):
+            column = self._lone(left)
+            self._needs("in")
+            found = self._test(column, self._set())
+            return Not(found) if turned else found
+        parts: list[Node] = []
+        while (sign := self._now.text) in (*_FLIPPED, "==") and self._now.kind == "sign":
+            self.place += 1
+            right = self._sum()
+            tolerance = None
+            if self._takes("within"):
+                tolerance = self._number(self._value())
+            parts.append(self._relation(left, sign.replace("==", "="), right, tolerance))
+            left = right
+        if not parts:
+            known = "" if left.terms else self._unknown(left.token.text)
+            raise self._error(
+                f"{left.token.text!r} must be compared, as in `age < 15`{known}", left.token.at
+            )
+        return reduce(And, parts)
+
+    def _relation(self, left: _Sum, sign: str, right: _Sum, tolerance: float | None) -> Node:
+        """One comparison."""
+        if not left.terms and right.terms:
+            left, sign, right = right, _FLIPPED[sign], left
+        if not left.terms:
+            raise self._error(
+                f"{left.token.text!r} must be a column{self._unknown(left.token.text)}",
+                left.token.at,
+            )
+        at, column = left.token.at, left.terms[0][0]
+        if left.single and not right.terms and right.single:
+            if tolerance is not None:
+                raise self._error("within must follow a comparison of columns", at)
+            quoted = right.token.kind == "text"
+            if sign in ("=", "!="):
+                found = self._test(column, [right.token])
+                return Not(found) if sign == "!=" else found
+            return self._ordered(column, sign, right.token, quoted)
+        if sign == "!=":
+            return Not(self._relation(left, "=", right, tolerance))
+        if sign in (">", ">="):
+            left, sign, right = right, _FLIPPED[sign], left
+        terms = [*left.terms, *((c, -factor) for c, factor in right.terms)]
+        numeric = [isinstance(c, Numbers) for c, _ in terms]
+        if not any(numeric) and left.single and right.single:
+            return self._alike(terms[0][0], sign, terms[1][0], at)
+        if not all(numeric):
+            wrong = terms[numeric.index(False)][0]
+            raise self._error(f"{wrong.name} ({wrong.kind}) must hold numbers or dates", at)
+        return self._linear(terms, left.constant - right.constant, sign, tolerance, at)
+
+    def _linear(
+        self,
+        terms: Sequence[tuple[AnyColumn, float]],
+        constant: float,
+        sign: str,
+        tolerance: float | None,
+        at: int,
+    ) -> Linear:
+        """A comparison of sums of one kind; dates count in seconds, numbers added to them days."""
+        kinds = {
+            "times"
+            if isinstance(c, TimeColumn)
+            else "dates"
+            if isinstance(c, MomentColumn)
+            else "numbers"
+            for c, _ in terms
+        }
+        if len(kinds) > 1:
+            named = ", ".join(f"{c.name} ({c.kind})" for c, _ in terms)
+            raise self._error(f"{named} must be of one kind", at)
+        if kinds == {"times"} and constant:
+            raise self._error("nothing can be added to a time of day", at)
+        day = DAY if kinds == {"dates"} else 1
+        sums: dict[str, float] = {}
+        columns: dict[str, Numbers] = {}
+        for column, factor in terms:
+            assert isinstance(column, Numbers)
+            unit = column.unit if isinstance(column, MomentColumn) else 1
+            columns[column.name] = column
+            sums[column.name] = sums.get(column.name, 0.0) + factor * unit
+        parts = tuple((columns[name], factor) for name, factor in sums.items() if factor)
+        if not parts:
+            raise self._error("must compare different columns", at)
+        steps = [abs(f) / scale_of(c) if stepped(c) else 0.0 for c, f in parts]
+        reach = sum(abs(f) * max(abs(c.lower), abs(c.upper)) for c, f in parts) + abs(constant)
+        if tolerance is None:
+            # Rounding is no break: of binary numbers, and of the columns' own decimals.
+            coarse = sign == "=" and len(parts) > 1 and min(steps) < max(steps)
+            tolerance = max(steps) / 2 if coarse else 0.0
+        slack = tolerance * day + (min(steps) * 1e-6 if min(steps) else reach * 1e-12)
+        return Linear(parts, constant * day, sign, slack)
+
+    def _alike(self, left: AnyColumn, sign: str, right: AnyColumn, at: int) -> Alike:
+        values = [[text_of(value) for value in _values(column)] for column in (left, right)]
+        if sign != "=" and (not (left.ordered and right.ordered) or values[0] != values[1]):
+            raise self._error(
+                f"{left.name} and {right.name} must be ordinal with the same categories to be "
+                "compared by order",
+                at,
+            )
+        rank = {text: number for number, text in enumerate(dict.fromkeys(values[0] + values[1]))}
+        ranks = [
+            np.array([rank[text] for text in texts] + [-1] * (column.size - column.levels))
+            for texts, column in zip(values, (left, right), strict=True)
+        ]
+        return Alike((left, right), (ranks[0], ranks[1]), sign)
+
+    def _missing(self, column: AnyColumn, at: int) -> Test:
+        """Whether there is no value: that is never unknown."""
+        if column.missing_code is None:
+            raise self._error(f"{column.name} must be nullable: it is never missing", at)
+        agrees = np.arange(column.size) == column.missing_code
+        return Test(column, agrees, np.zeros(column.size, bool))
+
+    def _test(self, column: AnyColumn, given: Sequence[_Token]) -> Test:
+        """Equality with one of several values, of which one may be `missing`."""
+        options: list[object] = []
+        hidden = False
+        for value in given:
+            try:
+                quoted = value.kind == "text"
+                listed = [value.text] if quoted else alternatives(column, value.text, True)
+                agreeing(column, listed)
+                options += listed
+            except UsageError as error:
+                if not _public(column):
+                    hidden = True  # a value that a purchase does not list is one of OTHER
+                    continue
+                raise self._error(self._of_value(error, value), value.at) from None
+        agrees, spans = agreeing(column, options)
+        unknown = np.zeros(column.size, bool)
+        if column.missing_code is not None:
+            unknown[column.missing_code] = not agrees[-1]
+        if hidden and column.other_code is not None:
+            unknown[column.other_code] = not agrees[column.other_code]
+        return Test(column, agrees, unknown, spans)
+
+    def _ordered(self, column: AnyColumn, sign: str, token: _Token, quoted: bool) -> Test:
+        try:
+            agrees, spans = compared(column, sign, token.text, not quoted)
+        except UsageError as error:
+            raise self._error(self._of_value(error, token), token.at) from None
+        unknown = np.arange(column.size) >= column.levels
+        return Test(column, agrees & ~unknown, unknown, spans)
+
+    def _of_value(self, error: UsageError, token: _Token) -> str:
+        """What is wrong with a value, or with the name of a column that was meant."""
+        return str(error).removeprefix("where: ") + like(token.text, self.columns)
+
+    def _set(self) -> list[_Token]:
+        if not self._takes("{"):
+            return [self._value()]
+        found = [self._value()]
+        while self._takes(","):
+            found.append(self._value())
+        self._needs("}")
+        return found
+
+    def _value(self) -> _Token:
+        token = self._now
+        if token.kind not in ("word", "text"):
+            raise self._error(f"{token.text!r} must be a value; put '' around it if it is one")
+        self.place += 1
+        if token.kind == "word":
+            return token
+        return token._replace(text=token.text[1:-1].replace("''", "'"))
+
+    def _sum(self) -> _Sum:
+        """Columns and numbers, added; or one value."""
+        start, first = self._now, self.place
+        terms: list[tuple[AnyColumn, float]] = []
+        constant, turn = 0.0, 1.0
+        while True:
+            factor, column, token = self._term()
+            alone = self.place == first + 1 and not (self._is("+") or self._is("-"))
+            if alone:
+                return _Sum(((column, 1.0),) if column else (), constant, token, True)
+            if column is None:
+                constant += turn * factor * self._number(token)
+            else:
+                terms.append((column, turn * factor))
+            if self._takes("+"):
+                turn = 1.0
+            elif self._takes("-"):
+                turn = -1.0
+            else:
+                return _Sum(tuple(terms), constant, start, False)
+
+    def _term(self) -> tuple[float, AnyColumn | None, _Token]:
+        """A factor with a column, or with a number or value that is still a text."""
+        token, column = self._operand()
+        factor = 1.0
+        while self._takes("*"):
+            other, second = self._operand()
+            if column is not None and second is not None:
+                raise self._error("columns must not be multiplied with each other", other.at)
+            factor *= self._number(other if second is None else token)
+            token, column = (token, column) if second is None else (other, second)
+        return factor, column, token
+
+    def _operand(self) -> tuple[_Token, AnyColumn | None]:
+        token = self._now
+        if token.kind == "name":
+            return token, self._column()
+        if token.kind == "word" and token.text in self.columns:
+            return token, self._column()
+        if token.kind == "word" and token.text in _WORDS:
+            raise self._error(f"{token.text!r} must follow a comparison, as in `age < 15`")
+        return self._value(), None
+
+    def _column(self) -> AnyColumn:
+        token = self._now
+        name = token.text[1:-1].replace('""', '"') if token.kind == "name" else token.text
+        if token.kind not in ("name", "word") or name not in self.columns:
+            raise self._error(f"{token.text!r} must be a column{self._unknown(name)}")
+        self.place += 1
+        self.named[name] = None
+        return self.columns[name]
+
+    def _lone(self, found: _Sum) -> AnyColumn:
+        if not (found.single and found.terms):
+            known = self._unknown(found.token.text)
+            raise self._error(f"{found.token.text!r} must be a column{known}", found.token.at)
+        return found.terms[0][0]
+
+    def _unknown(self, name: str) -> str:
+        return f", one of {', '.join(self.columns)}{like(name, self.columns)}"
+
+    def _number(self, token: _Token) -> float:
+        try:
+            number = float(token.text)
+        except ValueError:
+            known = self._unknown(token.text)
+            raise self._error(
+                f"{token.text!r} must be a number or a column{known}", token.at
+            ) from None
+        if not math.isfinite(number):
+            raise self._error(f"{token.text!r} must be finite", token.at)
+        return number
+
+
+def _public(column: AnyColumn) -> bool:
+    """Whether the list of its values was known before any purchase."""
+    return not isinstance(column, CategoricalColumn) or column.origin == "public"
+
+
+def _values(column: AnyColumn) -> Sequence[bool | int | float | str]:
+    return () if isinstance(column, Numbers) else column.values

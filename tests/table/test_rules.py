@@ -1,0 +1,253 @@
+"""Rules between columns: what texts mean, what they rule out, and that no row breaks one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from marginalsyn.errors import SchemaError
+from marginalsyn.table.codec import Codec
+from marginalsyn.table.decoding import drawn
+from marginalsyn.table.keeping import (
+    broken_rules,
+    cells_of,
+    impossible_cells,
+    keep_rules,
+    record_redrawn,
+    with_mappings,
+)
+from marginalsyn.table.rules import read_rules, rename
+from marginalsyn.table.schema import Schema
+
+COLUMNS = (
+    {"kind": "integer", "name": "age", "lower": 0, "upper": 99, "bins": 10, "nullable": True},
+    {"kind": "categorical", "name": "MSP", "categories": ["N", "M", "1"], "nullable": True},
+    {"kind": "date", "name": "in day", "lower": "2020-01-01", "upper": "2020-12-31"},
+    {
+        "kind": "date",
+        "name": "out",
+        "lower": "2020-01-01",
+        "upper": "2020-12-31",
+        "parts": ["weekday"],
+        "nullable": True,
+    },
+    {"kind": "continuous", "name": "t", "lower": 0, "upper": 10, "decimals": 2, "bins": 5},
+    {"kind": "continuous", "name": "p", "lower": 0, "upper": 5, "decimals": 2, "bins": 5},
+    {"kind": "continuous", "name": "q", "lower": 0, "upper": 5, "bins": 4},
+    {"kind": "ordinal", "name": "g", "categories": ["a", "b", "c"]},
+    {"kind": "ordinal", "name": "h", "categories": ["a", "b", "c"], "nullable": True},
+    {"kind": "boolean", "name": "ill", "true_label": "yes", "false_label": "no"},
+)
+PLAIN = Schema(columns=COLUMNS)
+
+
+def with_rules(*rules: str) -> Schema:
+    return Schema(columns=COLUMNS, rules=rules)
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "problem"),
+    [
+        ("age < 15 -> MPS = N", 13, "did you mean 'MSP'"),
+        ("MSP = foo", 7, "must be one of"),
+        ("MSP < M", 7, "no order"),
+        ("age 15", 1, "must be compared"),
+        ("missing(g)", 9, "nullable"),
+        ("age = out", 1, "of one kind"),
+        ("t = p + MSP", 1, "numbers or dates"),
+        ("age * p = 2", 7, "multiplied"),
+        ("age determines g", 17, "listed values"),
+        ("MSP determines g by {N -> z}", 27, "must be one of"),
+        ("age = 1)", 8, "must not follow"),
+        ("age = 'x", 7, "part of a name"),
+        ("age in {}", 9, "must be a value"),
+        ("(" * 60 + "age = 1" + ")" * 60, 21, "nested"),
+        ("", 1, "must"),
+        ("g < age", 1, "numbers or dates"),
+        ("t = p within x", 14, "must be a number"),
+        ("age", 1, "must be compared"),
+    ],
+)
+def test_every_complaint_names_the_place(text, place, problem):
+    with pytest.raises(SchemaError, match="character") as raised:
+        with_rules("ill = yes or ill = no", text)
+    assert "rules[1]" in str(raised.value)
+    assert f"character {place}:" in str(raised.value)
+    assert problem in str(raised.value)
+
+
+def rows(**values: list) -> pd.DataFrame:
+    size = len(next(iter(values.values())))
+    frame = Codec(PLAIN).decode(np.zeros((size, len(PLAIN.columns)), np.int32), rng())
+    return frame.assign(**values)
+
+
+def rng() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "broken"),
+    [
+        ("age < 15 -> MSP = N", {"age": [14, 14, 15, None], "MSP": ["N", "M", "M", "M"]}, 1),
+        # What is missing breaks nothing, unless the rule asks for it.
+        ("age < 15 -> MSP = N", {"age": [14], "MSP": [None]}, 0),
+        ("age < 15 -> MSP = N and not missing(MSP)", {"age": [14], "MSP": [None]}, 1),
+        ("missing(MSP) iff age < 15", {"age": [14, 14, 15], "MSP": [None, "N", None]}, 2),
+        ("MSP in {N, '1'} or ill = yes", {"MSP": ["N", "1", "M", "M"], "ill": ["no"] * 4}, 2),
+        ("MSP not in {M}", {"MSP": ["N", "M", "OTHER", None]}, 1),
+        ("age != 3", {"age": [3, 4, None]}, 1),
+        ("age = 3..5|7", {"age": [3, 6, 7]}, 1),
+        ("15 > age", {"age": [14, 15]}, 1),
+        ('"in day" <= out', {"in day": ["2020-02-01"] * 2, "out": ["2020-01-31", None]}, 1),
+        (
+            'out <= "in day" + 30',
+            {"in day": ["2020-01-01"] * 2, "out": ["2020-01-31", "2020-02-01"]},
+            1,
+        ),
+        ("t = p + 0.5 * p within 0.1", {"t": [1.5, 1.6, 1.7], "p": [1.0] * 3}, 1),
+        ("0 < p <= t", {"p": [0.0, 1.0, 2.0], "t": [1.0, 1.0, 1.0]}, 2),
+        ("g <= h", {"g": ["a", "c", "c"], "h": ["b", "b", None]}, 1),
+        ("g = h", {"g": ["a", "c"], "h": ["b", "c"]}, 1),
+        (
+            "MSP determines g by {N -> a, M, '1' -> b}",
+            {"MSP": ["N", "1", "OTHER"], "g": ["b", "b", "c"]},
+            1,
+        ),
+        ("out_weekday = Monday|Tuesday", {"out": ["2020-01-06"], "out_weekday": ["Wednesday"]}, 1),
+    ],
+)
+def test_what_a_rule_means(text, values, broken):
+    found = broken_rules(rows(**values), with_rules(text))
+    assert sum(found.values()) == broken
+
+
+def test_rules_that_clash_are_named_and_no_others():
+    rules = ("ill = yes or age > 3", "age < 10", "p <= t", "age > 20 and not missing(age)")
+    with pytest.raises(SchemaError, match="must leave rows") as raised:
+        with_rules(*rules)
+    assert "age < 10; age > 20 and" in str(raised.value)
+    assert "p <= t" not in str(raised.value)
+    # Codes alone would allow it: both values may be in one bin.
+    with pytest.raises(SchemaError, match="t < p; p < t"):
+        with_rules("t < p", "p < t")
+    three = ("g = a -> ill = yes", "h = a -> g = a", "h = a and ill = no")
+    with pytest.raises(SchemaError, match="must leave rows") as raised:
+        with_rules(*three, "p <= t")
+    assert "p <= t" not in str(raised.value)
+
+
+def test_a_rule_over_many_cells_is_kept_by_redrawing():
+    columns = [{"kind": "integer", "name": n, "lower": 0, "upper": 299, "bins": 300} for n in "abc"]
+    schema = Schema(columns=columns, rules=("a < b", "a + b < c + 10"))
+    zeros, left = impossible_cells(schema.rules, schema.columns)
+    assert not zeros
+    assert left == schema.rules
+    codes = rng().integers(0, 300, (500, 3))
+    with record_redrawn() as redrawn:
+        frame = Codec(schema).decode(codes, rng())
+    assert sum(redrawn.values()) > 100
+    assert not broken_rules(frame, schema)
+
+
+def test_order_inside_a_bin_changes_no_code():
+    schema = with_rules('"in day" <= out', "p <= t")
+    codes = np.zeros((400, len(schema.columns)), np.int32)
+    with record_redrawn() as redrawn:
+        frame = Codec(schema).decode(codes, rng())
+    places = [schema.names.index(name) for name in ("in day", "out", "t", "p")]
+    assert not redrawn
+    assert not Codec(schema).encode(frame)[:, places].any()
+    assert frame["p"].nunique() > 20
+
+
+def test_rows_of_any_tool_are_mended():
+    schema = with_rules("t = p + q", "g = c -> ill = yes", "age < 15 -> MSP = N")
+    random = rng()
+    codes = np.column_stack([random.integers(0, c.size, 300) for c in schema.columns])
+    frame = Codec(PLAIN).decode(codes, rng())
+    assert len(broken_rules(frame, schema)) == 3
+    found = keep_rules(frame, schema, rng())
+    assert not broken_rules(found, schema)
+    assert list(found.dtypes) == list(frame.dtypes)
+    assert keep_rules(found, schema, rng()) is found
+
+
+def test_a_dependency_takes_its_mapping_from_synthetic_rows():
+    schema = with_rules("MSP determines g")
+    frame = rows(MSP=["N", "N", "N", "M", "1", None], g=["a", "a", "b", "c", "b", "c"])
+    public = with_mappings(schema, frame)
+    assert schema.rules == ("MSP determines g",)
+    mapping = public.kept_rules[0].dependency.mapping
+    assert mapping.tolist()[:3] == [0, 2, 1]
+    mended = keep_rules(frame, public, rng())
+    assert mended["g"].tolist() == ["a", "a", "a", "c", "b", "c"]
+    assert Schema.from_json(public.to_json()) == public
+
+
+def test_names_change_and_values_do_not():
+    text = """age < 15 -> MSP in {age, 'N'} or "in day" < out"""
+    assert rename(text, {"age": "p.age", "in day": "p.in day"}) == (
+        """"p.age" < 15 -> MSP in {age, 'N'} or "p.in day" < out"""
+    )
+
+
+def test_proposals_have_no_effect_and_are_not_public():
+    drafted = Schema(columns=COLUMNS, proposed_rules=("p <= t",), drafted_from_data=True)
+    assert not drafted.kept_rules
+    with pytest.raises(SchemaError, match="proposed_rules"):
+        Schema(columns=COLUMNS, proposed_rules=("p <= t",))
+
+
+@given(st.text(max_size=60) | st.lists(st.sampled_from(
+    ["age", "MSP", '"in day"', "out", "=", "<", "->", "and", "or", "not", "(", ")", "{", "}", ",",
+     "in", "iff", "missing", "determines", "by", "within", "+", "-", "*", "3", "N", "'N'", "2..5"]
+), max_size=12).map(" ".join))  # fmt: skip
+@settings(max_examples=200, deadline=None)
+def test_any_text_is_a_rule_or_is_refused(text):
+    try:
+        rule = read_rules((text,), PLAIN.columns)[0]
+    except ValueError as error:
+        assert "rules[0]" in str(error)  # noqa: PT017
+        return
+    codes = np.zeros((1, len(PLAIN.columns)), np.int32)
+    assert rule.broken(cells_of(PLAIN.columns, codes)).shape == (1,)
+
+
+ATOMS = st.sampled_from(
+    ["age < 15", "age = 3..55", "MSP = N", "MSP in {M, '1'}", "missing(MSP)", "missing(age)",
+     '"in day" <= out', 'out < "in day" + 60', "p <= t", "p < q", "t = p + q within 0.05",
+     "g <= h", "g = h", "ill = yes", "g >= b", "out_weekday = Monday|Friday", "age != 20"]
+)  # fmt: skip
+RULES = st.recursive(
+    ATOMS,
+    lambda part: st.one_of(
+        st.tuples(part, st.sampled_from(["and", "or", "->", "iff"]), part).map(
+            lambda found: f"({found[0]}) {found[1]} ({found[2]})"
+        ),
+        part.map(lambda one: f"not ({one})"),
+    ),
+    max_leaves=3,
+) | st.sampled_from(["MSP determines g by {N -> a, M -> c}", "ill determines h by {yes -> b}"])
+
+
+@given(st.lists(RULES, min_size=1, max_size=3), st.integers(0, 2**31))
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+def test_no_row_breaks_a_random_rule(rules, seed):
+    try:
+        schema = with_rules(*rules)
+    except SchemaError as error:
+        assume("must leave rows" not in str(error))
+        raise
+    random = np.random.default_rng(seed)
+    codes = np.column_stack([random.integers(0, c.size, 50) for c in schema.columns])
+    # A cell is ruled out only if all its values break the rule.
+    values = drawn(schema.columns, codes, random)
+    for rule in schema.kept_rules:
+        surely = rule.broken(cells_of(schema.columns, codes))
+        weekday = "out_weekday" in rule.names  # true parts are read off the drawn date
+        assert weekday or not (surely & ~rule.broken(cells_of(schema.columns, values))).any()
+    assert not broken_rules(Codec(schema).decode(codes, random), schema)
