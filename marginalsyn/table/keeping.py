@@ -35,7 +35,7 @@ Zero = tuple[tuple[str, ...], np.ndarray]
 
 # Cells of a model that rules alone may ask for, and columns of one rule in it.
 MOST_CELLS, MOST_COLUMNS = 2**16, 4
-# Draws of the values inside bins; rows, rounds and draws of the search for rows that keep all rules.
+# Draws of values inside bins; rows, rounds and draws of the search for rows that keep all rules.
 _TRIES, _WITNESSES, _ROUNDS, _DRAWS = 40, 256, 200, 8
 # A share of rows that were drawn again from which on the release says so.
 OFTEN = 0.2
