@@ -110,9 +110,7 @@ class Evidence:
             measured = structure.named(measured)
         sizes = structure.domain(compression.domain) if structure else compression.domain
         marginals = tuple(NoisyMarginal.of(m, compression, sizes) for m in measured)
-        # A mapping that was read off the release's rows came after its codes were merged.
-        merged = {name for name, merge in compression.merges.items() if not merge.trivial}
-        zeros = tuple(zero for zero in schema.structural_zeros() if not merged & {*zero[0]})
+        zeros = compression.zeros(schema.structural_zeros())
         public = neighbours is Neighbours.REPLACE
         fitted: pgm.Fitted | SoftTable
         if structure is not None:

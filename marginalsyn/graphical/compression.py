@@ -17,6 +17,9 @@ import numpy as np
 from marginalsyn.contract import Measurement
 from marginalsyn.graphical.estimation import round_counts
 
+Zero = tuple[tuple[str, ...], np.ndarray]
+"""Columns, and a mask over their codes."""
+
 
 @dataclass(frozen=True)
 class Merge:
@@ -69,6 +72,18 @@ class Compression:
             sigma=float(sigma.flat[0]) if uniform else sigma,
             purpose=measurement.purpose,
         )
+
+    def zeros(self, found: Iterable[Zero]) -> tuple[Zero, ...]:
+        """Impossible cells over merged codes: those all of whose members are impossible."""
+        merged = []
+        for columns, mask in found:
+            possible = (~mask).astype(float)
+            for axis, name in enumerate(columns):
+                if not self.merges[name].trivial:
+                    possible = sum_groups(possible, self.merges[name].groups, axis)
+            if (possible == 0).any():
+                merged.append((columns, possible == 0))
+        return tuple(merged)
 
     def refine(self, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Turn merged codes of rows into codes of the full domain, keeping the shares."""

@@ -76,8 +76,7 @@ def summarise_one_way(
     schema = visit.schema
     visit.review(measured)
     total, spread = known_total(visit, measured)
-    zeros = tuple(schema.structural_zeros())
-    untouched = {name for columns, _ in zeros for name in columns}
+    untouched = {name for columns, _ in schema.structural_zeros(rules=False) for name in columns}
     merges = dict(identity(schema.domain).merges)
     references = trusted(visit.references, schema, measured, total)
     settled = {name: c.counts for r in reversed(references) for name, c in r.settled.items()}
@@ -103,7 +102,7 @@ def summarise_one_way(
         compression=compression,
         domain=compression.domain,
         observed=tuple(compression.compress(m) for m in measured),
-        zeros=zeros,
+        zeros=compression.zeros(schema.structural_zeros()),
         warnings=(*warn_of_noise(total, spread), *_drowned(measured, total)),
         references=[reference.table for reference in references],
     )

@@ -265,11 +265,11 @@ class Schema(BaseModel):
         )
         return Schema(**data)
 
-    def structural_zeros(self) -> list[tuple[tuple[str, ...], np.ndarray]]:
+    def structural_zeros(self, *, rules: bool = True) -> list[tuple[tuple[str, ...], np.ndarray]]:
         """Return the impossible cells: columns and a boolean array over their codes, per group.
 
         Conditions on the same columns are merged; those that cover no whole cell are left out.
-        Rules over few cells are among them.
+        Rules over few cells are among them, unless they are not asked for.
         """
         masks: dict[tuple[str, ...], np.ndarray] = {}
         for rule in self.impossible:
@@ -279,7 +279,7 @@ class Schema(BaseModel):
                 mask = np.multiply.outer(mask, column.mask(rule[column.name]))
             key = tuple(column.name for column in columns)
             masks[key] = masks[key] | mask if key in masks else mask
-        if self.rules:
+        if rules and self.rules:
             from marginalsyn.table.keeping import impossible_cells
 
             known = frozenset(frozenset(key) for key in masks)
