@@ -77,6 +77,7 @@ class InferSchema(Writing, Drafting, Operation[Any]):
     def run(self, session: Session = PYTHON) -> Result[Any]:
         """Read the rows, and write the draft."""
         from marginalsyn.drafting.draft import draft_schema
+        from marginalsyn.drafting.proposals import propose_rules
         from marginalsyn.operations.linked_draft import holds_several, table_of
         from marginalsyn.operations.origins import PASSWORD, hides_password, shown_name, with_unit
         from marginalsyn.table.schema import Schema
@@ -100,12 +101,19 @@ class InferSchema(Writing, Drafting, Operation[Any]):
                 progress=progress,
             )
         schema = with_unit_asked(named(self), draft.schema, draft)
+        proposed = propose_rules(data, draft.schema, sep=self.sep)
+        schema = schema.model_copy(update={"proposed_rules": proposed})
         warnings = [draft.schema.warning or ""]
         if self.unit is None:
             warnings += repeats_caution(draft.repeats)
         notes = []
+        if proposed:
+            notes.append(
+                f"{len(proposed)} rules hold in these rows: see proposed_rules, and move those that "
+                "are public knowledge to rules"
+            )
         if self.out is not None:
-            notes = [
+            notes += [
                 "another kind for a column: --kind NAME=KIND, or --keep NAME",
                 f"next: edit {self.out}, then: marginalsyn schema check {name} {self.out}",
             ]
@@ -162,6 +170,7 @@ class CheckSchema(Separated, OfPersons, Operation[Any]):
         """Read the rows, and count."""
         from marginalsyn.drafting.check import check_data, layout_problems
         from marginalsyn.drafting.person_columns import check_unit, find_person_columns
+        from marginalsyn.drafting.proposals import rule_counts
         from marginalsyn.operations.linked import find_linked
         from marginalsyn.operations.origins import with_unit
         from marginalsyn.sources.source import open_source
@@ -174,7 +183,9 @@ class CheckSchema(Separated, OfPersons, Operation[Any]):
         schema = with_unit(Schema.read(self.schema), source)
         problems = layout_problems(open_source(self.data, sep=self.sep).columns, schema)
         checks, persons, repeats = [], None, []
+        broken: dict[str, int] = {}
         if not problems:
+            broken = rule_counts(self.data, schema, sep=self.sep)
             checks = check_data(self.data, schema, sep=self.sep)
             if schema.unit is not None:
                 persons = check_unit(self.data, schema, sep=self.sep)
@@ -187,6 +198,7 @@ class CheckSchema(Separated, OfPersons, Operation[Any]):
             "unit": asdict(persons) if persons else None,
             "repeats": [asdict(one) for one in repeats],
             "columns": _counts(checks),
+            **({"rules": broken} if broken else {}),
         }
         text: list[str | Columns] = [*problems]
         warnings = []
@@ -194,6 +206,8 @@ class CheckSchema(Separated, OfPersons, Operation[Any]):
             text.append(Columns(HEAD, list(_notes(checks))))
             counted = f"exact counts of {checks[0].rows:,} rows: not private, for the curator"
             warnings = [counted, *repeats_caution(repeats)]
+        if broken:
+            text += ["", Columns(("rule", "rows that break it"), [*broken.items()])]
         if persons is not None and schema.unit is not None:
             text.append(
                 f"{schema.unit.text}: {persons.persons:,} persons with {persons.rows:,} rows, "

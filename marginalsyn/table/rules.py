@@ -277,17 +277,18 @@ def mapped(rule: Rule, mapping: np.ndarray) -> str:
 
     def word(column: AnyColumn, code: int) -> str:
         missing = code == column.missing_code
-        return MISSING if missing else _quoted(column.labels()[code], "'")
+        return MISSING if missing else quoted(column.labels()[code], "'")
 
     pairs = [
         f"{', '.join(word(known.source, code) for code in some)} -> {word(known.target, follows)}"
         for follows, some in codes.items()
     ]
-    source, target = (_quoted(c.name, '"') for c in (known.source, known.target))
+    source, target = (quoted(c.name, '"') for c in (known.source, known.target))
     return f"{source} determines {target} by {{{', '.join(pairs)}}}"
 
 
-def _quoted(text: str, sign: str) -> str:
+def quoted(text: str, sign: str) -> str:
+    """A text in quotes, which are doubled inside."""
     return f"{sign}{text.replace(sign, 2 * sign)}{sign}"
 
 

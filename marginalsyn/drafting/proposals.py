@@ -1,0 +1,143 @@
+"""Rules and real rows: how many rows break each, and which would hold. Not private."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from marginalsyn.table.conditions import Numbers
+from marginalsyn.table.keeping import Values, cells_of
+from marginalsyn.table.moments import MomentColumn, TimeColumn
+from marginalsyn.table.rules import quoted
+from marginalsyn.table.schema import AnyColumn, Schema
+
+# Rows that a proposal is read off, at most, and rows that must speak for it.
+_ROWS, _LEAST, _MOST = 200_000, 30, 40
+
+
+def rule_counts(data: Any, schema: Schema, *, sep: str | None = None) -> dict[str, int]:
+    """By rule, how many rows of a table break it. Not private.
+
+    Example:
+        >>> import pandas as pd
+        >>> columns = Schema.from_domain({"a": 4, "b": 4}).columns
+        >>> frame = pd.DataFrame({"a": [1, 3], "b": [2, 2]})
+        >>> rule_counts(frame, Schema(columns=columns, rules=["a <= b"]))
+        {'a <= b': 1}
+    """
+    if not schema.rules:
+        return {}
+    columns = _columns(schema)
+    cells = cells_of(columns, _values(data, schema, columns, sep))
+    names = {column.name for column in columns}
+    counted = [rule for rule in schema.kept_rules if names.issuperset(rule.names)]
+    return {rule.text: int(rule.broken(cells).sum()) for rule in counted}
+
+
+def propose_rules(data: Any, schema: Schema, *, sep: str | None = None) -> tuple[str, ...]:
+    """Orders, dependencies and joint absences that hold in the rows of a table. Not private."""
+    columns = _columns(schema)
+    codes, numbers = _values(data, schema, columns, sep, _ROWS)
+    if len(codes) < _LEAST:
+        return ()
+    known = {
+        column.name: codes[:, place] != (-1 if column.missing_code is None else column.missing_code)
+        for place, column in enumerate(columns)
+    }
+    places = {column.name: codes[:, place] for place, column in enumerate(columns)}
+    pairs = list(itertools.permutations(columns, 2))
+    found: list[str] = []
+    for left, right in pairs:
+        both = known[left.name] & known[right.name]
+        if isinstance(left, Numbers) and isinstance(right, Numbers):
+            if both.sum() >= _LEAST and _kind(left) == _kind(right):
+                found += _order(left, right, numbers, both)
+        elif not isinstance(left, Numbers) and not isinstance(right, Numbers):
+            found += _dependency(left, right, places)
+    for left, right in pairs:
+        found += _absence(left, right, places[right.name], known, numbers)
+    return tuple(found[:_MOST])
+
+
+def _columns(schema: Schema) -> list[AnyColumn]:
+    """The columns that rows have and whose values are known."""
+    made = {*schema.derived, *schema.open}
+    return [column for column in schema.columns if column.name not in made]
+
+
+def _values(
+    data: Any, schema: Schema, columns: list[AnyColumn], sep: str | None, most: int | None = None
+) -> Values:
+    """The codes and the numbers of a table's rows."""
+    from marginalsyn.sources.source import open_source
+    from marginalsyn.table import encoding
+    from marginalsyn.table.engine import engine_errors
+
+    source = open_source(data, sep=sep, encoding=schema.encoding)
+    connection, tokens = source.connect(), schema.missing_tokens
+    with engine_errors(source.name):
+        table = connection.table if most is None else connection.table.limit(most)
+        plain: Any = encoding.prepared(table, columns)
+        coded = [encoding.code(plain[c.name], c, tokens).name(f"c{c.name}") for c in columns]
+        numeric = [c.name for c in columns if isinstance(c, Numbers)]
+        amounts = [plain[name].cast("float64").name(f"n{name}") for name in numeric]
+        rows = connection.backend.to_pyarrow(plain.select(*coded, *amounts))
+    codes = np.column_stack([rows.column(f"c{column.name}").to_numpy() for column in columns])
+    return codes, {name: np.array(rows.column(f"n{name}").to_numpy(), float) for name in numeric}
+
+
+def _kind(column: Numbers) -> str:
+    if isinstance(column, TimeColumn):
+        return "times"
+    return "dates" if isinstance(column, MomentColumn) else "numbers"
+
+
+def _name(column: AnyColumn) -> str:
+    return column.name if column.name.isidentifier() else quoted(column.name, '"')
+
+
+def _order(
+    left: Numbers, right: Numbers, numbers: dict[str, np.ndarray], both: np.ndarray
+) -> Iterator[str]:
+    units = [c.unit if isinstance(c, MomentColumn) else 1 for c in (left, right)]
+    low, high = (unit * numbers[c.name][both] for unit, c in zip(units, (left, right), strict=True))
+    if (low <= high).all() and low.max() > high.min():
+        yield f"{_name(left)} <= {_name(right)}"
+
+
+def _dependency(left: AnyColumn, right: AnyColumn, places: dict[str, np.ndarray]) -> Iterator[str]:
+    counts = np.zeros((left.size, right.size), bool)
+    counts[places[left.name], places[right.name]] = True
+    groups = int(counts.any(axis=1).sum())
+    varies, often = counts.any(axis=0).sum() > 1, groups * 3 <= len(places[left.name])
+    if varies and often and counts.sum() == groups:
+        yield f"{_name(left)} determines {_name(right)}"
+
+
+def _absence(
+    left: AnyColumn,
+    right: AnyColumn,
+    codes: np.ndarray,
+    known: dict[str, np.ndarray],
+    numbers: dict[str, np.ndarray],
+) -> Iterator[str]:
+    there, other = known[left.name], known[right.name]
+    if min(there.sum(), (~there).sum()) < _LEAST:
+        return
+    if (there == other).all():
+        if left.name < right.name:
+            yield f"missing({_name(left)}) iff missing({_name(right)})"
+    elif isinstance(right, Numbers):
+        values = numbers[right.name]
+        if other.all() and values[~there].max() < values[there].min():
+            least = values[there].min()
+            shown = right.bound(least) if isinstance(right, MomentColumn) else f"{least:.12g}"
+            yield f"missing({_name(left)}) iff {_name(right)} < {shown}"
+    else:
+        absent = np.unique(codes[~there])
+        if len(absent) <= 5 and not np.isin(codes[there], absent).any() and other.all():
+            texts = ", ".join(quoted(right.labels()[code], "'") for code in absent)
+            yield f"missing({_name(left)}) iff {_name(right)} in {{{texts}}}"
