@@ -11,6 +11,7 @@ from mutants import Mutant
 PATEGAN = "plugins/networks/pategan.py"
 TEACHERS = "plugins/networks/pategan.py"
 CHOOSING = "marginalsyn/generators/batch_selection.py"
+KEPT = "tests/release/test_kept_rules.py"
 BUGS = "tests/plugins/audit/test_published_bugs.py"
 
 PUBLISHED = (
@@ -213,5 +214,38 @@ PUBLISHED = (
         "best, worst = min(known, key=lambda c: known[c]), max(known, key=lambda c: known[c])",
         "worst, best = min(known, key=lambda c: known[c]), max(known, key=lambda c: known[c])",
         (BUGS, "-k", "verdict"),
+    ),
+    # Rules between columns
+    Mutant(
+        "mapping-from-private-rows",
+        "the mapping of a dependency is read off private rows without a charge",
+        "marginalsyn/host.py",
+        "public = with_mappings(made.schema or schema, made.frame)",
+        'public = with_mappings(made.schema or schema, table.unprotected("rules").frame())',
+        (KEPT, "-k", "mapping"),
+    ),
+    Mutant(
+        "rules-skipped-in-sample",
+        "rows that are drawn later, and points, need not keep the rules",
+        "marginalsyn/release/sampling.py",
+        "return _kept(found, schema, rng, conditions or {})",
+        "return found",
+        (KEPT, "-k", "drawn_later"),
+    ),
+    Mutant(
+        "rules-unchecked",
+        "a release is written though its rows break a rule",
+        "marginalsyn/release/linked.py",
+        "for text, count in broken_rules(whole, joined).items()",
+        "for text, count in {}.items()",
+        (KEPT, "-k", "linked"),
+    ),
+    Mutant(
+        "possible-cells-ruled-out",
+        "cells some of whose values break a rule count as impossible, with the rows in them",
+        "marginalsyn/table/rules.py",
+        "return self.no & ~self.yes & ~self.unknown",
+        "return self.no & ~self.unknown",
+        ("tests/table/test_rules.py", "-k", "random or inside_a_bin"),
     ),
 )

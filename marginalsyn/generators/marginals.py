@@ -138,6 +138,12 @@ def sample_where(
         return narrow.refine(known.rows(n, rng), rng)
 
     codes = draw_possible(schema, count, draw, rng)
+    for name, condition in conditions.items():
+        if not (condition.weights[codes[:, schema.names.index(name)]] > 0).all():
+            raise UsageError(
+                f"where ({', '.join(conditions)}) must leave rows that the schema allows: too few "
+                "or none were found"
+            )
     frame = Codec(schema).decode(codes, rng)
     for name, condition in conditions.items():
         if condition.cuts:

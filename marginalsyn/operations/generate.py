@@ -126,6 +126,16 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
         "Take a reference that shares rows with the private table: all of it is public anyway.",
         panel="Source",
     )
+    rules: Sequence[str] = option(
+        (),
+        "What every row keeps, such as 'age < 15 -> marital = never'; public, and added to the "
+        "schema's rules. May be repeated.",
+        flags=("--rule",),
+        panel="Source",
+        multiple=True,
+        show_default=False,
+        metavar="TEXT",
+    )
     out: str | Path = option(defaults.RELEASE, "The release folder.", metavar="FOLDER")
     format: Literal["csv", "parquet"] = option(defaults.FORMAT, "The file format of the rows.")
     force: bool = option(False, "Overwrite what exists.")
@@ -273,13 +283,16 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
                     "--reference (of linked tables) must not be given: only a release of one table "
                     "leans on another"
                 )
-            return config, budget, linked
+            tree = replace(linked.tree, rules=(*linked.tree.rules, *self.rules))
+            return config, budget, replace(linked, schema=tree) if self.rules else linked
         table, shapes = find_private(source), tuple(self.shapes)
         if "none" in shapes and len(shapes) > 1:
             raise UsageError("shape (none) must stand alone: name the columns, or none of them")
         chosen = () if shapes == ("none",) else None if shapes == ("auto",) else shapes
         self._warn_of_persons(table, session)
-        return config, budget, replace(table, schema=with_shapes(table.schema, chosen))
+        schema = with_shapes(table.schema, chosen)
+        schema = schema.with_rules(self.rules) if self.rules else schema
+        return config, budget, replace(table, schema=schema)
 
     def _warn_of_persons(self, table: PrivateInput, session: Session) -> None:
         """Say what a promise for rows means where a column's name suggests persons with several.
@@ -320,6 +333,7 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
         """The release, with what to do next."""
         from marginalsyn.contract import LinkedSynthesis
         from marginalsyn.operations.opening import describe_total
+        from marginalsyn.table.keeping import redrawn_text
 
         statement, total = release.statement, ledger.total()
         sizes: dict[str, Any]
@@ -357,6 +371,7 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
             ),
             *_leaning(statement.notes.get("leaned")),
             *([f"fitted: {chain['text']}"] if isinstance(chain, dict) else []),
+            *redrawn_text(statement.notes.get("redrawn_for_rules")),
             f"this release:    {statement.total()}",
             *describe_total(ledger),
             f"next: marginalsyn show {self.out}   marginalsyn verify {self.out}",

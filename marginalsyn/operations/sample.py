@@ -88,6 +88,7 @@ class Sample(OfRelease["pd.DataFrame"]):
 
         from marginalsyn.operations.files import check_folder, check_table
         from marginalsyn.release.linked import LinkedRelease, open_release
+        from marginalsyn.table.keeping import record_redrawn, redrawn_text
 
         if self.imputations is not None:
             return self._impute(self.imputations, session)
@@ -99,13 +100,13 @@ class Sample(OfRelease["pd.DataFrame"]):
         linked, out = isinstance(release, LinkedRelease), Path(self.out) if self.out else None
         (check_folder if linked else check_table)(out, self.force)
         rng = np.random.default_rng(self.seed)
-        with session.progress(None) as progress:
+        with session.progress(None) as progress, record_redrawn() as redrawn:
             progress.report("sample")
             draw: Any = self._draw_linked if linked else self._draw_rows
             made, counts = draw(release, rng, out, progress, keep=not session.shown)
         if out is None:
             return Result(made, text=[Csv(made, long=self.rows is None)])
-        note = f"{counts}; no privacy budget was spent."
+        note = "; ".join([counts, *redrawn_text(redrawn), "no privacy budget was spent."])
         return Result(made, text=[str(self.out)], notes=[note])
 
     def _draw_rows(

@@ -109,8 +109,8 @@ class InferSchema(Writing, Drafting, Operation[Any]):
         notes = []
         if proposed:
             notes.append(
-                f"{len(proposed)} rules hold in these rows: see proposed_rules, and move those that "
-                "are public knowledge to rules"
+                f"{len(proposed)} rules hold in these rows (proposed_rules): move those that are "
+                "public knowledge to rules"
             )
         if self.out is not None:
             notes += [

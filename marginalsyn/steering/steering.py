@@ -25,6 +25,7 @@ from marginalsyn.release.sampling import sample
 from marginalsyn.release.statement import Statement
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.design import resample
+from marginalsyn.table.keeping import record_redrawn
 from marginalsyn.table.schema import Schema
 
 METHODS = ("rows", "mmd", "cross-entropy")
@@ -184,8 +185,12 @@ def steer(
         pool = complete(fresh, given, margins, schema)
     progress.report("generate", fraction=0.95, text="rows")
     codes = draw(pool, margins, schema, count, rng)
+    with record_redrawn() as redrawn:
+        steered = Codec(schema).decode(codes, rng)
     wish = {name: [round(float(s), 6) for s in shares] for name, shares in margins.items()}
     note = {"margins": wish, "method": method, **dict(options or {}), "from_rows": len(frame)}
+    if redrawn:
+        note["redrawn_for_rules"] = dict(redrawn)
     warning = (
         f"The margins of {', '.join(margins)} were stated by whoever steered this release; they "
         "say nothing about the private table."
@@ -195,10 +200,7 @@ def steer(
         notes={"steered": note},
         libraries={} if method == "rows" else {"jax": "trains the generator network"},
     )
-    synthesis = Synthesis(
-        frame=Codec(schema).decode(codes, rng), measurements=release.measurements()
-    )
-    return synthesis, statement
+    return Synthesis(frame=steered, measurements=release.measurements()), statement
 
 
 def draw(

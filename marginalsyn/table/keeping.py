@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -463,6 +463,12 @@ def redrawing_notes(found: Mapping[str, int], rows: int) -> list[str]:
         for text, count in found.items()
         if count > OFTEN * rows and not text.endswith(" left out")
     ]
+
+
+def redrawn_text(found: Any) -> list[str]:
+    """How many rows were drawn again, in words; nothing where there are none."""
+    counts = list(found.values()) if isinstance(found, Mapping) else []
+    return [f"{sum(counts):,} rows were drawn again to keep the rules"] if counts else []
 
 
 def broken_rules(frame: pd.DataFrame, schema: Schema) -> dict[str, int]:

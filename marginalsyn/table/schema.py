@@ -265,6 +265,10 @@ class Schema(BaseModel):
         )
         return Schema(**data)
 
+    def with_rules(self, rules: Iterable[str]) -> Schema:
+        """Return a copy whose rows keep further rules: ``with_rules(["age < 15 -> MSP = N"])``."""
+        return Schema(**{**self._fields(), "rules": (*self.rules, *rules)})
+
     def structural_zeros(self, *, rules: bool = True) -> list[tuple[tuple[str, ...], np.ndarray]]:
         """Return the impossible cells: columns and a boolean array over their codes, per group.
 
