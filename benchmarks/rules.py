@@ -137,7 +137,7 @@ def nist(given: argparse.Namespace) -> None:
         for seed in range(1, given.releases + 1):
             cells = []
             for schema in (plain, ruled):
-                frame, spent, notes = release(real, schema, given.method, eps, options, seed)
+                frame, spent, _ = release(real, schema, given.method, eps, options, seed)
                 bad = broken_rules(frame, ruled)
                 score = k_marginal(real, as_published(frame, real))
                 cells.append((sum(bad.values()), score, spent, len(frame)))
