@@ -110,7 +110,7 @@ class Evidence:
             measured = structure.named(measured)
         sizes = structure.domain(compression.domain) if structure else compression.domain
         marginals = tuple(NoisyMarginal.of(m, compression, sizes) for m in measured)
-        zeros = compression.zeros(schema.structural_zeros())
+        zeros = compression.zeros_within(schema, [m.columns for m in marginals])
         public = neighbours is Neighbours.REPLACE
         fitted: pgm.Fitted | SoftTable
         if structure is not None:

@@ -173,7 +173,7 @@ class CliqueTree(WorkloadGenerator):
             model = extend(
                 model,
                 [*observed, *beyond],
-                zeros=one_way.zeros,
+                zeros=one_way.zeros_within(observed),
                 sweeps=self.config.sweeps,
                 rng=visit.noise.post,
                 progress=progress,

@@ -275,7 +275,8 @@ class MarginalGenerator(Calibrated):
         """Fit a model to measurements over merged codes, by the estimator that was asked for."""
         estimator = estimator or self.config.estimator
         if estimator == "mbi":
-            return fit_mbi(one_way.domain, observed, one_way.total, zeros=one_way.zeros, warm=warm)
+            zeros = one_way.zeros_within(observed)
+            return fit_mbi(one_way.domain, observed, one_way.total, zeros=zeros, warm=warm)
         shrinkage, prior = estimator == "pulled", None
         if shrinkage and one_way.references:
             limit = getattr(self.config, "max_model_mb", 0.0) + ROOM_MB
@@ -284,7 +285,7 @@ class MarginalGenerator(Calibrated):
             one_way.domain,
             observed,
             total=one_way.total,
-            zeros=one_way.zeros,
+            zeros=one_way.zeros_within(observed),
             warm=None if shrinkage else warm,
             tolerance=tolerance or (SHRUNKEN if shrinkage else LIKELIEST),
             max_iters=max_iters,

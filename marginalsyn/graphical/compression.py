@@ -9,13 +9,18 @@ one-way marginals.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from marginalsyn.contract import Measurement
 from marginalsyn.graphical.estimation import round_counts
+from marginalsyn.graphical.junction_tree import triangulate
+
+if TYPE_CHECKING:
+    from marginalsyn.table.schema import Schema
 
 Zero = tuple[tuple[str, ...], np.ndarray]
 """Columns, and a mask over their codes."""
@@ -84,6 +89,23 @@ class Compression:
             if (possible == 0).any():
                 merged.append((columns, possible == 0))
         return tuple(merged)
+
+    def zeros_within(self, schema: Schema, measured: Iterable[Sequence[str]]) -> tuple[Zero, ...]:
+        """Impossible cells for a fit of some marginals, over merged codes.
+
+        Those of rules are left out where no clique holds them: they would take the room of
+        marginals that say more. Rows that break these rules are drawn again.
+        """
+        always = schema.structural_zeros(rules=False)
+        rules = self.zeros(schema.structural_zeros()[len(always) :])
+        if not rules:
+            return self.zeros(always)
+        names = list(self.merges)
+        sets = [[names.index(name) for name in q] for q in [*measured, *(q for q, _ in always)]]
+        tree = triangulate(list(self.domain.values()), sets)
+        cliques = [{names[at] for at in clique} for clique in tree.cliques()]
+        inside = (zero for zero in rules if any(clique.issuperset(zero[0]) for clique in cliques))
+        return (*self.zeros(always), *inside)
 
     def refine(self, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Turn merged codes of rows into codes of the full domain, keeping the shares."""

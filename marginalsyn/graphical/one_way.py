@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
@@ -14,6 +14,7 @@ from marginalsyn.contract import KNOWN, Measurement
 from marginalsyn.graphical.compression import (
     Compression,
     Merge,
+    Zero,
     compress_column,
     identity,
     with_shares,
@@ -44,7 +45,8 @@ L1_PER_CELL = math.sqrt(2 / math.pi)  # mean |N(0, 1)|: the noise that one cell 
 class OneWay:
     """The released one-way marginals and what follows from them.
 
-    ``references`` are those that the answers bear out, the best first.
+    ``references`` are those that the answers bear out, the best first; ``zeros`` the impossible
+    cells without those of rules.
     """
 
     measurements: tuple[Measurement, ...]
@@ -54,7 +56,12 @@ class OneWay:
     observed: tuple[Measurement, ...]
     zeros: tuple[tuple[tuple[str, ...], np.ndarray], ...]
     warnings: tuple[str, ...]
+    schema: Schema
     references: Sequence[CodedReference] = ()
+
+    def zeros_within(self, measured: Iterable[Measurement]) -> tuple[Zero, ...]:
+        """Impossible cells for a fit of measurements, those of rules in its cliques among them."""
+        return self.compression.zeros_within(self.schema, [m.columns for m in measured])
 
     @cached_property
     def reference(self) -> ReferenceModel:
@@ -102,7 +109,8 @@ def summarise_one_way(
         compression=compression,
         domain=compression.domain,
         observed=tuple(compression.compress(m) for m in measured),
-        zeros=compression.zeros(schema.structural_zeros()),
+        zeros=compression.zeros(schema.structural_zeros(rules=False)),
+        schema=schema,
         warnings=(*warn_of_noise(total, spread), *_drowned(measured, total)),
         references=[reference.table for reference in references],
     )

@@ -273,7 +273,7 @@ class Schema(BaseModel):
         """Return the impossible cells: columns and a boolean array over their codes, per group.
 
         Conditions on the same columns are merged; those that cover no whole cell are left out.
-        Rules over few cells are among them, unless they are not asked for.
+        Those of rules over few cells follow, if they are asked for.
         """
         masks: dict[tuple[str, ...], np.ndarray] = {}
         for rule in self.impossible:
@@ -283,13 +283,13 @@ class Schema(BaseModel):
                 mask = np.multiply.outer(mask, column.mask(rule[column.name]))
             key = tuple(column.name for column in columns)
             masks[key] = masks[key] | mask if key in masks else mask
+        found = [(key, mask) for key, mask in masks.items() if mask.any()]
         if rules and self.rules:
             from marginalsyn.table.keeping import impossible_cells
 
-            known = frozenset(frozenset(key) for key in masks)
-            for key, mask in impossible_cells(self.rules, self.columns, known)[0]:
-                masks[key] = masks[key] | mask if key in masks else mask
-        return [(key, mask) for key, mask in masks.items() if mask.any()]
+            known = frozenset(frozenset(key) for key, _ in found)
+            found += impossible_cells(self.rules, self.columns, known)[0]
+        return found
 
     @property
     def kept_rules(self) -> tuple[Rule, ...]:
