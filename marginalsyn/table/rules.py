@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from marginalsyn.errors import UsageError
-from marginalsyn.table.columns import CategoricalColumn, text_of
+from marginalsyn.table.columns import CategoricalColumn
 from marginalsyn.table.conditions import (
     MISSING,
     Numbers,
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from marginalsyn.table.schema import AnyColumn
 
 _TOKEN = re.compile(
-    r"""\s*(?:(?P<name>"(?:[^"]|"")*")|(?P<text>'(?:[^']|'')*')|(?P<sign>->|<=|>=|!=|==|[=<>(){},+*]|-(?=\s))"""
-    r"""|(?P<word>(?:(?!->)[^\s(){},+*<>=!"'])+))"""
+    r"""\s*(?:(?P<name>"(?:[^"]|"")*")|(?P<text>'(?:[^']|'')*')|(?P<sign>->|<=|>=|!=|==|[=<>(){},+]|-(?=\s))"""
+    r"""|(?P<word>(?:(?!->)[^\s(){},+<>=!"'])+))"""
 )
 _FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "=", "!=": "!="}
 _WORDS = ("and", "or", "not", "in", "iff", "determines", "by", "within")
@@ -145,24 +145,6 @@ class Linear(Node):
         else:
             yes, no = low <= slack, high > slack
         return Outcomes(yes & ~absent, no & ~absent, absent)
-
-
-@dataclass(frozen=True, eq=False)
-class Alike(Node):
-    """Two columns of listed values: the same value, or in order. ``ranks`` are by code, or -1."""
-
-    columns: tuple[AnyColumn, AnyColumn]
-    ranks: tuple[np.ndarray, np.ndarray]
-    sign: str
-
-    def outcomes(self, cells: Cells) -> Outcomes:
-        left, right = (
-            rank[cells.codes[column.name]]
-            for column, rank in zip(self.columns, self.ranks, strict=True)
-        )
-        unknown = (left < 0) | (right < 0)
-        yes = {"=": left == right, "<": left < right, "<=": left <= right}[self.sign]
-        return Outcomes(yes & ~unknown, ~yes & ~unknown, unknown)
 
 
 @dataclass(frozen=True)
@@ -508,12 +490,6 @@ class _Parser:
         if sign in (">", ">="):
             left, sign, right = right, _FLIPPED[sign], left
         terms = [*left.terms, *((c, -factor) for c, factor in right.terms)]
-        numeric = [isinstance(c, Numbers) for c, _ in terms]
-        if not any(numeric) and left.single and right.single:
-            return self._alike(terms[0][0], sign, terms[1][0], at)
-        if not all(numeric):
-            wrong = terms[numeric.index(False)][0]
-            raise self._error(f"{wrong.name} ({wrong.kind}) must hold numbers or dates", at)
         return self._linear(terms, left.constant - right.constant, sign, tolerance, at)
 
     def _linear(
@@ -525,6 +501,9 @@ class _Parser:
         at: int,
     ) -> Linear:
         """A comparison of sums of one kind; dates count in seconds, numbers added to them days."""
+        for column, _ in terms:
+            if not isinstance(column, Numbers):
+                raise self._error(f"{column.name} ({column.kind}) must hold numbers or dates", at)
         kinds = {
             "times"
             if isinstance(c, TimeColumn)
@@ -557,21 +536,6 @@ class _Parser:
             tolerance = max(steps) / 2 if coarse else 0.0
         slack = tolerance * day + (min(steps) * 1e-6 if min(steps) else reach * 1e-12)
         return Linear(parts, constant * day, sign, slack)
-
-    def _alike(self, left: AnyColumn, sign: str, right: AnyColumn, at: int) -> Alike:
-        values = [[text_of(value) for value in _values(column)] for column in (left, right)]
-        if sign != "=" and (not (left.ordered and right.ordered) or values[0] != values[1]):
-            raise self._error(
-                f"{left.name} and {right.name} must be ordinal with the same categories to be "
-                "compared by order",
-                at,
-            )
-        rank = {text: number for number, text in enumerate(dict.fromkeys(values[0] + values[1]))}
-        ranks = [
-            np.array([rank[text] for text in texts] + [-1] * (column.size - column.levels))
-            for texts, column in zip(values, (left, right), strict=True)
-        ]
-        return Alike((left, right), (ranks[0], ranks[1]), sign)
 
     def _missing(self, column: AnyColumn, at: int) -> Test:
         """Whether there is no value: that is never unknown."""
@@ -639,42 +603,25 @@ class _Parser:
         terms: list[tuple[AnyColumn, float]] = []
         constant, turn = 0.0, 1.0
         while True:
-            factor, column, token = self._term()
-            alone = self.place == first + 1 and not (self._is("+") or self._is("-"))
-            if alone:
-                return _Sum(((column, 1.0),) if column else (), constant, token, True)
+            token = self._now
+            column = self._column() if self._names_column() else None
+            token = token if column else self._value()
+            if self.place == first + 1 and not (self._is("+") or self._is("-")):
+                return _Sum(((column, 1.0),) if column else (), 0.0, token, True)
             if column is None:
-                constant += turn * factor * self._number(token)
+                constant += turn * self._number(token)
             else:
-                terms.append((column, turn * factor))
-            if self._takes("+"):
-                turn = 1.0
-            elif self._takes("-"):
-                turn = -1.0
-            else:
+                terms.append((column, turn))
+            if not (self._is("+") or self._is("-")):
                 return _Sum(tuple(terms), constant, start, False)
+            turn = 1.0 if self._now.text == "+" else -1.0
+            self.place += 1
 
-    def _term(self) -> tuple[float, AnyColumn | None, _Token]:
-        """A factor with a column, or with a number or value that is still a text."""
-        token, column = self._operand()
-        factor = 1.0
-        while self._takes("*"):
-            other, second = self._operand()
-            if column is not None and second is not None:
-                raise self._error("columns must not be multiplied with each other", other.at)
-            factor *= self._number(other if second is None else token)
-            token, column = (token, column) if second is None else (other, second)
-        return factor, column, token
-
-    def _operand(self) -> tuple[_Token, AnyColumn | None]:
+    def _names_column(self) -> bool:
         token = self._now
-        if token.kind == "name":
-            return token, self._column()
-        if token.kind == "word" and token.text in self.columns:
-            return token, self._column()
-        if token.kind == "word" and token.text in _WORDS:
+        if token.kind == "word" and token.text in _WORDS and token.text not in self.columns:
             raise self._error(f"{token.text!r} must follow a comparison, as in `age < 15`")
-        return self._value(), None
+        return token.kind == "name" or (token.kind == "word" and token.text in self.columns)
 
     def _column(self) -> AnyColumn:
         token = self._now
@@ -710,7 +657,3 @@ class _Parser:
 def _public(column: AnyColumn) -> bool:
     """Whether the list of its values was known before any purchase."""
     return not isinstance(column, CategoricalColumn) or column.origin == "public"
-
-
-def _values(column: AnyColumn) -> Sequence[bool | int | float | str]:
-    return () if isinstance(column, Numbers) else column.values

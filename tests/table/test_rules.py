@@ -58,7 +58,6 @@ def with_rules(*rules: str) -> Schema:
         ("missing(g)", 9, "nullable"),
         ("age = out", 1, "of one kind"),
         ("t = p + MSP", 1, "numbers or dates"),
-        ("age * p = 2", 7, "multiplied"),
         ("age determines g", 17, "listed values"),
         ("MSP determines g by {N -> z}", 27, "must be one of"),
         ("age = 1)", 8, "must not follow"),
@@ -108,10 +107,8 @@ def rng() -> np.random.Generator:
             {"in day": ["2020-01-01"] * 2, "out": ["2020-01-31", "2020-02-01"]},
             1,
         ),
-        ("t = p + 0.5 * p within 0.1", {"t": [1.5, 1.6, 1.7], "p": [1.0] * 3}, 1),
+        ("t = p + 0.5 within 0.1", {"t": [1.5, 1.6, 1.7], "p": [1.0] * 3}, 1),
         ("0 < p <= t", {"p": [0.0, 1.0, 2.0], "t": [1.0, 1.0, 1.0]}, 2),
-        ("g <= h", {"g": ["a", "c", "c"], "h": ["b", "b", None]}, 1),
-        ("g = h", {"g": ["a", "c"], "h": ["b", "c"]}, 1),
         (
             "MSP determines g by {N -> a, M, '1' -> b}",
             {"MSP": ["N", "1", "OTHER"], "g": ["b", "b", "c"]},
@@ -220,7 +217,7 @@ def test_any_text_is_a_rule_or_is_refused(text):
 ATOMS = st.sampled_from(
     ["age < 15", "age = 3..55", "MSP = N", "MSP in {M, '1'}", "missing(MSP)", "missing(age)",
      '"in day" <= out', 'out < "in day" + 60', "p <= t", "p < q", "t = p + q within 0.05",
-     "g <= h", "g = h", "ill = yes", "g >= b", "out_weekday = Monday|Friday", "age != 20"]
+     "g > a", "h = b", "ill = yes", "g >= b", "out_weekday = Monday|Friday", "age != 20"]
 )  # fmt: skip
 RULES = st.recursive(
     ATOMS,
