@@ -9,9 +9,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from marginalsyn.drafting.survey import frequent, lots, numbers_of
 from marginalsyn.errors import SchemaError
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn
+from marginalsyn.table.conditions import Numbers
+from marginalsyn.table.keeping import Values
 from marginalsyn.table.numeric import IntegerColumn
 from marginalsyn.table.schema import AnyColumn, Schema
 
@@ -127,6 +131,33 @@ def check_data(data: Any, schema: Schema, *, sep: str | None = None) -> list[Col
         for some in lots(columns):
             checks += _check(connection, some, schema)
     return checks
+
+
+def columns_of_rows(schema: Schema) -> list[AnyColumn]:
+    """The columns that rows have and whose values are known."""
+    made = {*schema.derived, *schema.open}
+    return [column for column in schema.columns if column.name not in made]
+
+
+def values_of_rows(
+    data: Any, schema: Schema, columns: list[AnyColumn], sep: str | None, most: int | None = None
+) -> Values:
+    """The codes and the numbers of a table's rows."""
+    from marginalsyn.sources.source import open_source
+    from marginalsyn.table import encoding
+    from marginalsyn.table.engine import engine_errors
+
+    source = open_source(data, sep=sep, encoding=schema.encoding)
+    connection, tokens = source.connect(), schema.missing_tokens
+    with engine_errors(source.name):
+        table = connection.table if most is None else connection.table.limit(most)
+        plain: Any = encoding.prepared(table, columns)
+        coded = [encoding.code(plain[c.name], c, tokens).name(f"c{c.name}") for c in columns]
+        numeric = [c.name for c in columns if isinstance(c, Numbers)]
+        amounts = [plain[name].cast("float64").name(f"n{name}") for name in numeric]
+        rows = connection.backend.to_pyarrow(plain.select(*coded, *amounts))
+    codes = np.column_stack([rows.column(f"c{column.name}").to_numpy() for column in columns])
+    return codes, {name: np.array(rows.column(f"n{name}").to_numpy(), float) for name in numeric}
 
 
 def _check(

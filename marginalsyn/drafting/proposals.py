@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from marginalsyn.drafting.check import columns_of_rows, values_of_rows
 from marginalsyn.table.conditions import Numbers
-from marginalsyn.table.keeping import Values, cells_of
+from marginalsyn.table.keeping import cells_of
 from marginalsyn.table.moments import MomentColumn, TimeColumn
 from marginalsyn.table.rules import quoted
 from marginalsyn.table.schema import AnyColumn, Schema
@@ -30,8 +31,8 @@ def rule_counts(data: Any, schema: Schema, *, sep: str | None = None) -> dict[st
     """
     if not schema.rules:
         return {}
-    columns = _columns(schema)
-    cells = cells_of(columns, _values(data, schema, columns, sep))
+    columns = columns_of_rows(schema)
+    cells = cells_of(columns, values_of_rows(data, schema, columns, sep))
     names = {column.name for column in columns}
     counted = [rule for rule in schema.kept_rules if names.issuperset(rule.names)]
     return {rule.text: int(rule.broken(cells).sum()) for rule in counted}
@@ -39,8 +40,8 @@ def rule_counts(data: Any, schema: Schema, *, sep: str | None = None) -> dict[st
 
 def propose_rules(data: Any, schema: Schema, *, sep: str | None = None) -> tuple[str, ...]:
     """Orders, dependencies and joint absences that hold in the rows of a table. Not private."""
-    columns = _columns(schema)
-    codes, numbers = _values(data, schema, columns, sep, _ROWS)
+    columns = columns_of_rows(schema)
+    codes, numbers = values_of_rows(data, schema, columns, sep, _ROWS)
     if len(codes) < _LEAST:
         return ()
     known = {
@@ -60,33 +61,6 @@ def propose_rules(data: Any, schema: Schema, *, sep: str | None = None) -> tuple
     for left, right in pairs:
         found += _absence(left, right, places[right.name], known, numbers)
     return tuple(found[:_MOST])
-
-
-def _columns(schema: Schema) -> list[AnyColumn]:
-    """The columns that rows have and whose values are known."""
-    made = {*schema.derived, *schema.open}
-    return [column for column in schema.columns if column.name not in made]
-
-
-def _values(
-    data: Any, schema: Schema, columns: list[AnyColumn], sep: str | None, most: int | None = None
-) -> Values:
-    """The codes and the numbers of a table's rows."""
-    from marginalsyn.sources.source import open_source
-    from marginalsyn.table import encoding
-    from marginalsyn.table.engine import engine_errors
-
-    source = open_source(data, sep=sep, encoding=schema.encoding)
-    connection, tokens = source.connect(), schema.missing_tokens
-    with engine_errors(source.name):
-        table = connection.table if most is None else connection.table.limit(most)
-        plain: Any = encoding.prepared(table, columns)
-        coded = [encoding.code(plain[c.name], c, tokens).name(f"c{c.name}") for c in columns]
-        numeric = [c.name for c in columns if isinstance(c, Numbers)]
-        amounts = [plain[name].cast("float64").name(f"n{name}") for name in numeric]
-        rows = connection.backend.to_pyarrow(plain.select(*coded, *amounts))
-    codes = np.column_stack([rows.column(f"c{column.name}").to_numpy() for column in columns])
-    return codes, {name: np.array(rows.column(f"n{name}").to_numpy(), float) for name in numeric}
 
 
 def _kind(column: Numbers) -> str:

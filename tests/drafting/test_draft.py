@@ -18,6 +18,7 @@ from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.drafting.check import check_data, layout_problems
 from marginalsyn.drafting.draft import draft_schema, infer_schema
 from marginalsyn.drafting.drafted import widen
+from marginalsyn.drafting.proposals import propose_rules, rule_counts
 from marginalsyn.drafting.survey import MOST_COLUMNS
 from marginalsyn.errors import DataError, SchemaError
 from marginalsyn.table.codec import Codec
@@ -415,3 +416,30 @@ def test_a_file_of_a_windows_spreadsheet(tmp_path):
         61,
         2,
     )
+
+
+def test_rules_that_hold_are_proposed_and_counted(tmp_path):
+    rng = np.random.default_rng(0)
+    age, city = rng.integers(0, 90, 400), rng.integers(0, 3, 400)
+    came = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 300, 400), "D")
+    left = came + pd.to_timedelta(rng.integers(0, 60, 400), "D")
+    frame = pd.DataFrame(
+        {
+            "age": age,
+            "income": np.where(age < 15, np.nan, rng.integers(0, 5000, 400)),
+            "city": np.array(["Rome", "Milan", "Paris"])[city],
+            "country": np.array(["Italy", "Italy", "France"])[city],
+            "came": came.strftime("%Y-%m-%d"),
+            "left on": left.strftime("%Y-%m-%d"),
+        }
+    )
+    schema = infer_schema(frame)
+    proposed = propose_rules(frame, schema)
+    assert proposed == (
+        "city determines country",
+        'came <= "left on"',
+        "missing(income) iff age < 15",
+    )
+    accepted = schema.with_rules([*proposed, "age < 50"])
+    counts = rule_counts(frame, accepted)
+    assert counts == {**dict.fromkeys(proposed, 0), "age < 50": int((age >= 50).sum())}
