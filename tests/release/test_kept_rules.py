@@ -32,7 +32,7 @@ from tests.support.clinic_tables import TREE, clinic, write
 
 RULES = (
     "age < 18 -> ill = no and not missing(income)",
-    "income <= 10 * age + 5",
+    "income <= age + 500",
     "grade = 3 iff colour = blue",
 )
 

@@ -112,7 +112,7 @@ def edge_tables() -> dict[str, tuple[pd.DataFrame, Schema]]:
         columns=schema.columns,
         rules=(
             "age < 18 -> ill = no and not missing(income)",
-            "income <= 10 * age + 5",
+            "income <= age + 500",
             "grade = 3 iff colour = blue",
             "colour determines ill by {red -> yes, green -> no}",
         ),
