@@ -55,11 +55,11 @@ SDV = {
     "Range": "low < middle < high",
     "ScalarRange": "5 <= low <= 60",
     "FixedCombinations": "city determines country by {Rome, Milan -> Italy, Paris -> France}",
-    "FixedIncrements (by a bin a step)": "grade in {10, 20, 30}",
+    "FixedIncrements": "grade in {10, 20, 30}",
     "OneHotEncoding": "(a = yes iff (b = no and c = no)) and (b = yes -> c = no)",
-    "MixedScales (a sum)": "total = low + high",
+    "a sum": "total = low + high",
     "FixedNullCombinations": "missing(came) iff missing(went)",
-    "DenormalizedTable-like order of dates": "came <= went",
+    "order of dates": "came <= went",
 }
 
 

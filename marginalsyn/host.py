@@ -239,7 +239,8 @@ def generate(
             synthesis = _as_rows(synthesis, config, schema, visit.noise)
         redrawn = again or redrawn
         warnings += wasted(synthesis.frame, schema)
-        warnings += redrawing_notes(redrawn, len(synthesis.frame))
+        if schema.unit is None or schema.unit.max_rows == 1:  # else more rows were drawn
+            warnings += redrawing_notes(redrawn, len(synthesis.frame))
         if left := impossible_cells(schema.rules, schema.columns)[1]:
             warnings.append(
                 f"rules ({'; '.join(left)}) need more cells than a model has: rows that break them "

@@ -344,7 +344,8 @@ class LinkedGenerator(Calibrated):
         outlook = Outlook(tree, self.budget.gaussian / len(tree.tables), post)
         for view in self.views:
             progress.report("view", text=view.name)
-            with visit.view(view.name, self.charges[view.name]) as one:
+            # What views draw for themselves is not released, nor counted.
+            with record_redrawn(), visit.view(view.name, self.charges[view.name]) as one:
                 one.known, one.on_first_counts = (
                     outlook.known(view),
                     _of_values(view, visit.on_first_counts),
@@ -352,7 +353,8 @@ class LinkedGenerator(Calibrated):
                 made = self.mechanisms[view.name](one, progress=progress)
             assert made.model is not None
             rows[view.name] = made.notes["estimated_rows"]
-            models[view.name] = outlook.learn(view, made.model, float(rows[view.name]))
+            with record_redrawn():
+                models[view.name] = outlook.learn(view, made.model, float(rows[view.name]))
             measured[view.name] = tuple(made.measurements)
             warnings += [f"{view.name}: {warning}" for warning in made.warnings]
         progress.report("generate", text="rows")
