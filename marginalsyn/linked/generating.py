@@ -45,6 +45,7 @@ from marginalsyn.people.tree import LinkedSchema
 from marginalsyn.people.views import View, views_of
 from marginalsyn.privacy.charges import Charge, Neighbours
 from marginalsyn.privacy.zcdp import gaussian_sigma
+from marginalsyn.table.keeping import record_redrawn
 
 if TYPE_CHECKING:
     from marginalsyn.access.visit import Judge, Visit
