@@ -91,6 +91,8 @@ def calibrate(
         mechanism = LinkedGenerator(config=config, schema=schema, budget=budget)
     else:
         _check_duties(config, schema, group)
+        if group == GENERATORS and schema.margins:
+            check_takes_margins(config, schema)
         if group == GENERATORS and (schema.open or schema.shapeless):
             mechanism = WithBoughtSchema(config=config, schema=schema, budget=budget, noise=noise)
         else:
@@ -238,7 +240,7 @@ def generate(
         persons=schema.unit,
         schema_drafted=schema.drafted_from_data,
         warnings=warnings,
-        notes={**synthesis.notes, **stated_references(references)},
+        notes={**synthesis.notes, **stated_references(references), **stated_margins(schema)},
         # A seeded run is reproducible to the byte, on any day.
         created=((recorder and recorder.day) or today()) if noise.private else None,
     )
@@ -253,7 +255,7 @@ generate_linked = generate
 def check_takes_reference(config: Any, references: Sequence[Any]) -> None:
     """Refuse a method that could do nothing with a reference."""
     if references and not Duties(config).takes_reference:
-        able = [plugin.name for plugin in plugins(GENERATORS) if _takes_reference(plugin.name)]
+        able = [p.name for p in plugins(GENERATORS) if _duty(p.name, "takes_reference")]
         raise UsageError(
             f"method ({config.name}) cannot lean on a reference: methods that can are "
             f"{', '.join(able)}. Take one of them, or leave the reference out"
@@ -266,10 +268,33 @@ def check_takes_reference(config: Any, references: Sequence[Any]) -> None:
         )
 
 
-def _takes_reference(name: str) -> bool:
+def _duty(name: str, duty: str) -> int:
     with suppress(PluginError, MissingExtraError):
-        return bool(Duties(find(GENERATORS, name)).takes_reference)
-    return False
+        return int(getattr(Duties(find(GENERATORS, name)), duty))
+    return 0
+
+
+def check_takes_margins(config: Any, schema: Schema) -> None:
+    """Refuse a method whose rows would not have the public margins."""
+    wide = max(len(margin.columns) for margin in schema.public_margins)
+    if Duties(config).takes_margins < wide:
+        able = [p.name for p in plugins(GENERATORS) if _duty(p.name, "takes_margins") >= wide]
+        over = " of two columns" if Duties(config).takes_margins else ""
+        raise UsageError(
+            f"method ({config.name}) cannot fit public margins{over}: methods that can are "
+            f"{', '.join(able)}. Take one of them, or leave the margins out and `steer` the release"
+        )
+    if "mbi" in vars(config).values():
+        raise UsageError(
+            "estimator (mbi) must be pulled or built-in for public margins: mbi's model cannot be "
+            "moved until it has them"
+        )
+
+
+def stated_margins(schema: Schema | LinkedSchema) -> dict[str, Any]:
+    """What a statement's notes say of public margins."""
+    margins = schema.public_margins if isinstance(schema, Schema) else []
+    return {"margins": [margin.facts for margin in margins]} if margins else {}
 
 
 def stated_references(references: Sequence[Reference]) -> dict[str, Any]:

@@ -112,6 +112,16 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
         show_default=False,
         metavar="COLUMN",
     )
+    margins: Sequence[Any] = option(
+        (),
+        "Counts or shares over one or two columns that are public, as an office publishes them: a "
+        "CSV file with these columns and `count`, `share` or `percent`, or JSON. The rows have "
+        "them, and nothing is measured for them. May be repeated.",
+        panel="Source",
+        multiple=True,
+        show_default=False,
+        metavar="FILE",
+    )
     reference: Sequence[Any] = option(
         (),
         "A table to lean on where its rows and the answers agree: a CSV or Parquet file that is "
@@ -182,6 +192,7 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
             ("Model", model),
             *(pair for name, value in plan.facts.items() for pair in _fact(name, value)),
             *(("Reference", str(name)) for name in self.reference),
+            *_margins(schema, facts),
         ]
         return Result(plan, facts, [Facts(pairs)], plan.warnings, [DRY_RUN])
 
@@ -268,6 +279,11 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
         constants = [part.strip() for part in self.constant.split(",") if part.strip()]
         linked = find_linked(source, sequence=self.sequence, constants=constants)
         if linked is not None:
+            if self.margins:
+                raise UsageError(
+                    "--margins (of linked tables) must not be given: a unit of theirs is a person "
+                    "with all rows. State them afterwards, of each table, with `steer`"
+                )
             if self.reference:
                 raise UsageError(
                     "--reference (of linked tables) must not be given: only a release of one table "
@@ -279,7 +295,10 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
             raise UsageError("shape (none) must stand alone: name the columns, or none of them")
         chosen = () if shapes == ("none",) else None if shapes == ("auto",) else shapes
         self._warn_of_persons(table, session)
-        return config, budget, replace(table, schema=with_shapes(table.schema, chosen))
+        # What is held out was counted, too: of the rest the margins give shares.
+        held_out = table.kept.holdout > 0
+        schema = table.schema.with_margins(self.margins, relative=held_out)
+        return config, budget, replace(table, schema=with_shapes(schema, chosen))
 
     def _warn_of_persons(self, table: PrivateInput, session: Session) -> None:
         """Say what a promise for rows means where a column's name suggests persons with several.
@@ -362,6 +381,17 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
             f"next: marginalsyn show {self.out}   marginalsyn verify {self.out}",
         ]
         return Result(release, facts, [str(self.out)], statement.warnings, notes)
+
+
+def _margins(schema: Any, facts: dict[str, Any]) -> list[tuple[str, object]]:
+    """The public margins of a schema, for which nothing will be measured."""
+    from marginalsyn.table.schema import Schema
+
+    margins = schema.public_margins if isinstance(schema, Schema) else []
+    if margins:
+        facts["margins"] = [margin.facts for margin in margins]
+    rows = [f", {m.rows:,.10g} rows" if m.rows is not None else "" for m in margins]
+    return _listed("Public", [f"{m.name}{r}: exact" for m, r in zip(margins, rows, strict=True)])
 
 
 def _leaning(leaned: Any) -> list[str]:

@@ -23,6 +23,7 @@ from marginalsyn.table.columns import (
     text_of,
 )
 from marginalsyn.table.made import KINDS, MadeColumn
+from marginalsyn.table.margins import PublicMargin, check_margins, margin_of, read_margins
 from marginalsyn.table.moments import DateColumn, DatetimeColumn, MomentColumn, TimeColumn
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn, NumericColumn
 from marginalsyn.table.parts import part_columns, part_name, parts_of
@@ -84,6 +85,9 @@ class Schema(BaseModel):
         impossible: structural zeros, each a combination that no row can have, such as
             ``{"age": {"max": 14}, "marital": ["married", "widowed"]}``; null stands for missing.
             On a numeric column a condition rules out the bins that lie wholly inside it.
+        margins: counts or shares over one or two columns that are public, such as
+            ``{"columns": ["sex"], "counts": {"F": 2034, "M": 1987}}``, see
+            :func:`~marginalsyn.table.margins.margin_of`. Nothing is measured for them.
         unit: what a release protects where persons have several rows; by default a row. Its
             column of the number of rows is added to ``columns``.
         charges: what was spent on the schema itself, where bounds were bought with privacy; every
@@ -121,6 +125,7 @@ class Schema(BaseModel):
     columns: tuple[AnyColumn, ...]
     made: tuple[MadeColumn, ...] = ()
     impossible: tuple[dict[str, Any], ...] = ()
+    margins: tuple[dict[str, Any], ...] = ()
     unit: Unit | None = None
     charges: tuple[Charge, ...] = ()
 
@@ -217,6 +222,11 @@ class Schema(BaseModel):
         if not self.counted <= set(kept):
             data["unit"] = None
         data["impossible"] = tuple(rule for rule in self.impossible if set(rule) <= set(kept))
+        data["margins"] = tuple(
+            entry
+            for entry, margin in zip(self.margins, self.public_margins, strict=True)
+            if set(margin.columns) <= set(kept)
+        )
         if self.label not in kept:
             data.update(label=None, positive=None)
         return Schema(**data)
@@ -270,9 +280,38 @@ class Schema(BaseModel):
             masks[key] = masks[key] | mask if key in masks else mask
         return [(key, mask) for key, mask in masks.items() if mask.any()]
 
+    @property
+    def public_margins(self) -> list[PublicMargin]:
+        """What is public of one or two columns."""
+        columns = {column.name: column for column in self.columns} if self.margins else {}
+        return [margin_of(e, columns, f"margins[{i}]") for i, e in enumerate(self.margins)]
+
+    @property
+    def public_rows(self) -> float | None:
+        """The number of rows, if margins make it public: that of the most exact one."""
+        stated = [m for m in self.public_margins if m.rows is not None]
+        return min(stated, key=lambda m: m.half * len(m.places)).rows if stated else None
+
+    def with_margins(
+        self, given: Iterable[Mapping[str, Any] | str | Path], *, relative: bool = False
+    ) -> Schema:
+        """Return a copy with more public margins: entries, or files of them.
+
+        ``relative`` takes all of them for shares: the rows are a part of those that were counted.
+        """
+        entries = [
+            entry
+            for one in given
+            for entry in ([dict(one)] if isinstance(one, Mapping) else read_margins(one))
+        ]
+        every = [*self.margins, *entries]
+        if relative:
+            every = [{**entry, "relative": True} for entry in every]
+        return Schema(**{**self._fields(), "margins": tuple(every)})
+
     def to_json(self) -> str:
         """Return the schema as indented JSON; ``from_json`` reads it back equal."""
-        optional = ("charges", "drop_reasons", "unit")
+        optional = ("charges", "drop_reasons", "margins", "unit")
         silent = {name for name in optional if not getattr(self, name)}
         silent |= {"encoding"} if self.encoding == "utf-8" else set()
         data = self.model_dump(mode="json", exclude={*silent, "made"})
@@ -393,7 +432,18 @@ class Schema(BaseModel):
                     self.column(name).mask(condition)
                 except ValueError as error:
                     raise ValueError(f"impossible[{number}]: {error}") from None
+        self._check_margins()
         return self
+
+    def _check_margins(self) -> None:
+        """Refuse margins where persons are counted, and those that contradict each other."""
+        margins = self.public_margins
+        if margins and self.counted:
+            raise ValueError(
+                "margins must be of rows that count once each: with a unit of several rows a "
+                "person, persons are counted. State them afterwards with `steer`"
+            )
+        check_margins(margins, self.structural_zeros() if margins else ())
 
     def _check_label(self) -> None:
         if self.label is None:
