@@ -38,7 +38,7 @@ _FROM = re.compile(
     rf"^(?:>=\s*({_NUMBER})|({_NUMBER})\s*\+|({_NUMBER}) (?:and|or) (?:over|more|older))$"
 )
 _BELOW = re.compile(rf"^(<=?|under|below|up to)\s*({_NUMBER})$")
-# A line of sums, which an office prints below or beside its cells.
+# A line of sums, which an office prints with its cells.
 _TOTALS = ("total", "all", "sum")
 
 

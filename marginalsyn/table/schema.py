@@ -297,7 +297,7 @@ class Schema(BaseModel):
     ) -> Schema:
         """Return a copy with more public margins: entries, or files of them.
 
-        ``relative`` takes all of them for shares: the rows are a part of those that were counted.
+        ``relative`` takes all of them for shares: more rows were counted than the table has.
         """
         entries = [
             entry
