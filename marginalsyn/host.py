@@ -51,12 +51,16 @@ from marginalsyn.release.statement import Statement, state, today
 from marginalsyn.signatures import renamed
 from marginalsyn.sources.holdout import check_split
 from marginalsyn.table.frames import frame_problems
+from marginalsyn.table.made import StandingColumn
 from marginalsyn.table.schema import Schema
 from marginalsyn.table.spread import wasted, wasted_counts
 from marginalsyn.table.unit import Unit
 from marginalsyn.weights.columns import WeightColumn, check_column
 from marginalsyn.weights.finishing import finish_column
 from marginalsyn.weights.processing import Processing
+
+# Rows that are drawn from a larger weighted population, where nobody says how many.
+MOST_STANDING = 100_000
 
 
 def check_schema(schema: Schema | LinkedSchema, *, accept_nonprivate_schema: bool) -> None:
@@ -121,6 +125,17 @@ def calibrate(
 def _check_duties(config: Any, schema: Schema, group: str) -> None:
     """Refuse a method that cannot protect the schema's persons, or needs a label that it lacks."""
     name = config.name
+    if schema.survey_weight is not None and not Duties(config).takes_margins:
+        if group == WEIGHTS:
+            raise UsageError(
+                f"method ({name}) cannot weight a release whose rows follow survey weights: the "
+                "rows count as the population does already"
+            )
+        able = [p.name for p in plugins(GENERATORS) if _duty(p.name, "takes_margins")]
+        raise UsageError(
+            f"method ({name}) cannot count rows with survey weights: methods that can are "
+            f"{', '.join(able)}"
+        )
     several = schema.unit is not None and schema.unit.max_rows > 1
     if several and Duties(config).reads and not Duties(config).counts_persons:
         others = f"Methods that can: {', '.join(_counting_persons(group))}"
@@ -238,6 +253,7 @@ def generate(
         holdout=table.holdout,
         split=table.public_split,
         persons=schema.unit,
+        survey=schema.survey_weight if isinstance(schema, Schema) else None,
         schema_drafted=schema.drafted_from_data,
         warnings=warnings,
         notes={**synthesis.notes, **stated_references(references), **stated_margins(schema)},
@@ -447,8 +463,36 @@ def _counting_persons(group: str) -> list[str]:
     return found
 
 
+def _of_population(synthesis: Synthesis, config: Any, schema: Schema, noise: Noise) -> Synthesis:
+    """Where rows counted with survey weights: counts of the population, and rows drawn from it."""
+    survey, model = schema.survey_weight, synthesis.model
+    if survey is None or model is None:
+        return synthesis
+    notes = dict(synthesis.notes)
+    units = model.meta.get("pgm", {}).get("total") or notes["estimated_rows"]
+    population = float(units) * survey.bound
+    rows = Duties(config).rows or int(min(max(round(population), 1), MOST_STANDING))
+    notes |= {"estimated_population": round(population), "estimated_rows": rows}
+    measured = [
+        replace(m, values=m.values * survey.bound, sigma=m.sigma * survey.bound)
+        for m in synthesis.measurements
+    ]
+    if survey.keep:
+        standing = StandingColumn(name=survey.column, total=round(population, 3))
+        schema = schema.model_copy(update={"made": (*schema.made, standing)})
+    return replace(
+        synthesis,
+        frame=draw(model, schema, rows, noise.post),
+        model=replace(model, meta={**model.meta, "rows": rows}),
+        measurements=measured,
+        notes=notes,
+        schema=schema if survey.keep else synthesis.schema,
+    )
+
+
 def _as_rows(synthesis: Synthesis, config: Any, schema: Schema, noise: Noise) -> Synthesis:
     """Where persons were counted, the rows that a table of them has."""
+    synthesis = _of_population(synthesis, config, schema, noise)
     unit = schema.unit
     if unit is None:
         return synthesis

@@ -113,7 +113,7 @@ class Evidence:
         marginals = tuple(NoisyMarginal.of(m, compression, sizes) for m in measured)
         zeros = tuple(schema.structural_zeros())
         stated = schema.public_rows
-        public = neighbours is Neighbours.REPLACE or stated is not None
+        counted = float(model.meta["rows"]) if neighbours is Neighbours.REPLACE else stated
         fitted: pgm.Fitted | SoftTable
 
         def with_public(total: float) -> tuple[NoisyMarginal, ...]:
@@ -122,25 +122,25 @@ class Evidence:
 
         if structure is not None:
             singles = marginals[: len(marginals) - len(tables)]
-            rows = float(model.meta["rows"]) if public else max(1.0, estimate_total(singles)[0])
+            rows = counted or max(1.0, estimate_total(singles)[0])
             fitted = bayes_nets.model_of(structure, tables, compression.domain, rows)
         elif "pgm" in model.meta:
             own = {k.removeprefix("pgm_"): v for k, v in model.arrays.items() if k[:4] == "pgm_"}
             fitted = read_fitted(own, model.meta["pgm"])
         elif "soft0" in model.arrays:
             soft = {c: model.arrays[f"soft{j}"] for j, c in enumerate(compression.domain)}
-            rows = float(model.meta["rows"]) if public else estimate_total(marginals)[0]
+            rows = counted or estimate_total(marginals)[0]
             fitted = SoftTable(soft, max(1.0, rows))
         else:
-            total = float(model.meta["rows"]) if public else None
-            rows = total or max(1.0, estimate_total(marginals)[0])
-            fitted = fit(compression, with_public(rows), zeros, total)
+            rows = counted or max(1.0, estimate_total(marginals)[0])
+            fitted = fit(compression, with_public(rows), zeros, counted)
+        known = fitted.total if neighbours is Neighbours.REPLACE else stated
         return cls(
             schema=schema,
             compression=compression,
             fitted=fitted,
-            marginals=with_public(fitted.total if public else estimate_total(marginals)[0]),
-            known=fitted.total if public else None,
+            marginals=with_public(known or estimate_total(marginals)[0]),
+            known=known,
             zeros=zeros,
             structure=structure,
         )

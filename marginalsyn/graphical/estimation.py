@@ -58,7 +58,8 @@ def known_total(visit: Visit, measured: Iterable[Measured]) -> tuple[float, floa
     if visit.neighbours is Neighbours.REPLACE:
         return float(max(visit.rows, 1)), 0.0
     if (stated := visit.schema.public_rows) is not None:
-        return min(max(stated, 1.0), float(MAX_ROWS)), 0.0
+        survey = visit.schema.survey_weight
+        return min(max(stated / (survey.bound if survey else 1.0), 1.0), float(MAX_ROWS)), 0.0
     total, spread = estimate_total(measured)
     return min(max(total, 1.0), float(MAX_ROWS)), spread
 

@@ -142,8 +142,9 @@ class Estimate(OfRelease["Answers"]):
             session.say(f"The page is in {out}.")
         warnings = dict.fromkeys(note for answer in found.answers for note in answer.notes)
         note = (
-            f"Intervals for {_whole(found)}, from the release alone; about {found.rows:,} private "
-            "rows. sampling, noise, rows: shares of the variance."
+            f"Intervals for {_whole(found)}, from the release alone; about {found.rows:,} "
+            f"{'persons' if release.schema.survey_weight else 'private rows'}. sampling, noise, "
+            "rows: shares of the variance."
         )
         return Result(
             found, found.to_json(), list(_tables(found)), [*warnings, *found.warnings], [note]

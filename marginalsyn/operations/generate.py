@@ -101,6 +101,12 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
         range=(1, None),
         metavar="N",
     )
+    keep_weights: bool = option(
+        False,
+        "With survey weights: give the synthetic rows a column of that name, which says how many "
+        "of the population each stands for.",
+        panel="Source",
+    )
     shapes: Sequence[str] = _method(
         ("auto",),
         "A numeric column whose shape the run buys for a twentieth of its budget: bins where the "
@@ -150,12 +156,15 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
         """Show the plan without reading or spending anything."""
         from marginalsyn.host import calibrate, check_takes_reference
         from marginalsyn.people.tree import LinkedSchema
+        from marginalsyn.table.schema import Schema
 
         config, budget, source = self._asked(session)
         check_takes_reference(config, self.reference)
         schema = source.schema
         plan = calibrate(config, schema, budget)[0].plan
         unit = "one row" if schema.unit is None else schema.unit.text
+        if isinstance(schema, Schema) and schema.survey_weight is not None:
+            unit += f"; {schema.survey_weight.text}"
         facts = {
             "source": source.title,
             "method": config.name,
@@ -193,6 +202,7 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
             *(pair for name, value in plan.facts.items() for pair in _fact(name, value)),
             *(("Reference", str(name)) for name in self.reference),
             *_margins(schema, facts),
+            *_survey(schema, plan, facts),
         ]
         return Result(plan, facts, [Facts(pairs)], plan.warnings, [DRY_RUN])
 
@@ -298,6 +308,14 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
         # What is held out was counted, too: of the rest the margins give shares.
         held_out = table.kept.holdout > 0
         schema = table.schema.with_margins(self.margins, relative=held_out)
+        if self.keep_weights:
+            if schema.survey_weight is None:
+                raise UsageError(
+                    "--keep-weights needs a schema with survey_weight, such as "
+                    '"survey_weight": {"column": "weight", "bound": 500}'
+                )
+            kept = schema.survey_weight.model_copy(update={"keep": True})
+            schema = schema.model_copy(update={"survey_weight": kept})
         return config, budget, replace(table, schema=with_shapes(schema, chosen))
 
     def _warn_of_persons(self, table: PrivateInput, session: Session) -> None:
@@ -381,6 +399,24 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
             f"next: marginalsyn show {self.out}   marginalsyn verify {self.out}",
         ]
         return Result(release, facts, [str(self.out)], statement.warnings, notes)
+
+
+def _survey(schema: Any, plan: Any, facts: dict[str, Any]) -> list[tuple[str, object]]:
+    """What survey weights and their bound mean for the noise of totals."""
+    from marginalsyn.table.schema import Schema
+
+    weight = schema.survey_weight if isinstance(schema, Schema) else None
+    if weight is None:
+        return []
+    sigma = next((v for k, v in plan.facts.items() if "deviation" in k or k == "sigma"), 0.0)
+    noise = sigma * weight.bound
+    own = {"column": weight.column, "bound": weight.bound, "noise of totals": noise}
+    text = f"{weight.column}, at most {weight.bound:g}: noise of first totals {noise:,.0f}"
+    if weight.mean is not None:
+        own["times the noise of equal weights"] = weight.bound / weight.mean
+        text += f", {weight.bound / weight.mean:.3g} times that of equal weights"
+    facts["survey_weight"] = own
+    return [("Survey weight", text)]
 
 
 def _margins(schema: Any, facts: dict[str, Any]) -> list[tuple[str, object]]:

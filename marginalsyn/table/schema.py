@@ -27,7 +27,7 @@ from marginalsyn.table.margins import PublicMargin, check_margins, margin_of, re
 from marginalsyn.table.moments import DateColumn, DatetimeColumn, MomentColumn, TimeColumn
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn, NumericColumn
 from marginalsyn.table.parts import part_columns, part_name, parts_of
-from marginalsyn.table.unit import Unit
+from marginalsyn.table.unit import SurveyWeight, Unit
 from marginalsyn.validation import explain, like
 
 __all__ = [
@@ -90,6 +90,8 @@ class Schema(BaseModel):
             :func:`~marginalsyn.table.margins.margin_of`. Nothing is measured for them.
         unit: what a release protects where persons have several rows; by default a row. Its
             column of the number of rows is added to ``columns``.
+        survey_weight: the column with each row's weight and its public bound; rows then count so
+            much. A name alone takes a numeric column of ``columns`` for it, and its ``upper``.
         charges: what was spent on the schema itself, where bounds were bought with privacy; every
             statement of a release with this schema counts it.
         drafted_from_data: whether ``infer_schema`` made it; such a schema is not private.
@@ -127,6 +129,7 @@ class Schema(BaseModel):
     impossible: tuple[dict[str, Any], ...] = ()
     margins: tuple[dict[str, Any], ...] = ()
     unit: Unit | None = None
+    survey_weight: SurveyWeight | None = None
     charges: tuple[Charge, ...] = ()
 
     def __init__(self, **data: Any) -> None:
@@ -156,8 +159,8 @@ class Schema(BaseModel):
     @property
     def left_out(self) -> set[str]:
         """Columns that a source may have and no code comes from: dropped, or made again."""
-        unit = {self.unit.column} if self.unit else set()
-        return {*self.drop, *(column.name for column in self.made), *unit}
+        taken = {one.column for one in (self.unit, self.survey_weight) if one}
+        return {*self.drop, *(column.name for column in self.made), *taken}
 
     @property
     def derived(self) -> set[str]:
@@ -311,7 +314,7 @@ class Schema(BaseModel):
 
     def to_json(self) -> str:
         """Return the schema as indented JSON; ``from_json`` reads it back equal."""
-        optional = ("charges", "drop_reasons", "margins", "unit")
+        optional = ("charges", "drop_reasons", "margins", "survey_weight", "unit")
         silent = {name for name in optional if not getattr(self, name)}
         silent |= {"encoding"} if self.encoding == "utf-8" else set()
         data = self.model_dump(mode="json", exclude={*silent, "made"})
@@ -392,7 +395,7 @@ class Schema(BaseModel):
         """The warning follows ``drafted_from_data``: it cannot be left out or outlive it."""
         if not isinstance(data, dict):
             return data
-        data = _with_parts(_counted(_take_out_made(data)))
+        data = _with_parts(_counted(_weighted(_take_out_made(data))))
         return {**data, "warning": DRAFT_WARNING if data.get("drafted_from_data") else None}
 
     @model_validator(mode="after")
@@ -420,6 +423,22 @@ class Schema(BaseModel):
             )
         self._check_label()
         self._check_tokens()
+        if (weight := self.survey_weight) is not None:
+            if weight.column in {*names, *self.drop}:
+                raise ValueError(
+                    f"survey_weight ({weight.column!r}) must not be dropped, or a column of the "
+                    "schema: its name alone takes it out of the columns"
+                )
+            if self.counted:
+                raise ValueError(
+                    "survey_weight must be of rows that count once each: with a unit, count one "
+                    "row a person (max_rows 1), whose weight is then the person's"
+                )
+            if self.open:
+                raise ValueError(
+                    f"survey_weight must wait until categories are bought: "
+                    f"{', '.join(self.open)} (see `marginalsyn schema buy-categories`)"
+                )
         for number, rule in enumerate(self.impossible):
             if not rule:
                 raise ValueError(f"impossible[{number}] must name at least one column")
@@ -522,6 +541,19 @@ def _counted(data: dict[str, Any]) -> dict[str, Any]:
             for name, column in zip(named, columns, strict=True)
         ),
     }
+
+
+def _weighted(data: dict[str, Any]) -> dict[str, Any]:
+    """The fields without the column of survey weights, whose upper bound is theirs by default."""
+    given = data.get("survey_weight")
+    name = given if isinstance(given, str) else _given(given, "column")
+    found = [c for c in data.get("columns") or () if _given(c, "name") == name]
+    if not given or not found:
+        return data
+    upper = _given(found[0], "upper")
+    weight = {"column": name, "bound": upper} if isinstance(given, str) else given
+    columns = tuple(c for c in data["columns"] if _given(c, "name") != name)
+    return {**data, "survey_weight": weight, "columns": columns}
 
 
 def _with_parts(data: dict[str, Any]) -> dict[str, Any]:

@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalsyn import Release, Synthesizer
-from marginalsyn.certificates.verification import verify
+from marginalsyn import Release, Synthesizer, verify
 from marginalsyn.errors import UsageError
 from marginalsyn.table.schema import BooleanColumn, CategoricalColumn, IntegerColumn, Schema
 
