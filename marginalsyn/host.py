@@ -95,8 +95,8 @@ def calibrate(
         mechanism = LinkedGenerator(config=config, schema=schema, budget=budget)
     else:
         _check_duties(config, schema, group)
-        if group == GENERATORS and schema.margins:
-            check_takes_margins(config, schema)
+        if group == GENERATORS:
+            check_takes_known(config, schema)
         if group == GENERATORS and (schema.open or schema.shapeless):
             mechanism = WithBoughtSchema(config=config, schema=schema, budget=budget, noise=noise)
         else:
@@ -125,17 +125,6 @@ def calibrate(
 def _check_duties(config: Any, schema: Schema, group: str) -> None:
     """Refuse a method that cannot protect the schema's persons, or needs a label that it lacks."""
     name = config.name
-    if schema.survey_weight is not None and not Duties(config).takes_margins:
-        if group == WEIGHTS:
-            raise UsageError(
-                f"method ({name}) cannot weight a release whose rows follow survey weights: the "
-                "rows count as the population does already"
-            )
-        able = [p.name for p in plugins(GENERATORS) if _duty(p.name, "takes_margins")]
-        raise UsageError(
-            f"method ({name}) cannot count rows with survey weights: methods that can are "
-            f"{', '.join(able)}"
-        )
     several = schema.unit is not None and schema.unit.max_rows > 1
     if several and Duties(config).reads and not Duties(config).counts_persons:
         others = f"Methods that can: {', '.join(_counting_persons(group))}"
@@ -290,17 +279,19 @@ def _duty(name: str, duty: str) -> int:
     return 0
 
 
-def check_takes_margins(config: Any, schema: Schema) -> None:
-    """Refuse a method whose rows would not have the public margins."""
-    wide = max(len(margin.columns) for margin in schema.public_margins)
-    if Duties(config).takes_margins < wide:
+def check_takes_known(config: Any, schema: Schema) -> None:
+    """Refuse a method whose rows would not have the public margins, or survey weights."""
+    wide = max((len(margin.columns) for margin in schema.public_margins), default=0)
+    takes, wide = Duties(config).takes_margins, max(wide, int(schema.survey_weight is not None))
+    if takes < wide:
         able = [p.name for p in plugins(GENERATORS) if _duty(p.name, "takes_margins") >= wide]
-        over = " of two columns" if Duties(config).takes_margins else ""
+        what = f"fit public margins{' of two columns' if takes else ''}"
         raise UsageError(
-            f"method ({config.name}) cannot fit public margins{over}: methods that can are "
-            f"{', '.join(able)}. Take one of them, or leave the margins out and `steer` the release"
+            f"method ({config.name}) cannot "
+            f"{what if schema.margins else 'count rows with survey weights'}: methods that can are "
+            f"{', '.join(able)}. Margins can also be stated afterwards with `steer`"
         )
-    if "mbi" in vars(config).values():
+    if schema.margins and "mbi" in vars(config).values():
         raise UsageError(
             "estimator (mbi) must be pulled or built-in for public margins: mbi's model cannot be "
             "moved until it has them"
@@ -380,6 +371,11 @@ def weigh(
     name = name or config.name.replace("+", "-")
     processing = processing or Processing()
     check_column(release, name, force)
+    if release.statement.survey is not None:
+        raise UsageError(
+            "weights must be of a release whose rows count alike: the rows of this one follow "
+            "survey weights already. Nothing was charged"
+        )
     check_schema(release.schema, accept_nonprivate_schema=accept_nonprivate_schema)
     if not config.private and not non_private:
         raise UsageError(

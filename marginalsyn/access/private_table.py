@@ -236,18 +236,11 @@ class PrivateTable:
                 "single rows, not that of a person who has several. Nothing was charged or read"
             )
         weight = self.schema.survey_weight
-        if weight is not None and not persons:
+        if weight is not None and not (persons and prepaid.neighbours is Neighbours.ADD_REMOVE):
             raise UsageError(
-                f"survey_weight ({weight.column}) must not be given here: what "
-                "was asked for counts each row once. Nothing was charged or read"
-            )
-        if (
-            self.schema.survey_weight is not None
-            and prepaid.neighbours is not Neighbours.ADD_REMOVE
-        ):
-            raise UsageError(
-                "neighbours (replace) must be add-remove with survey weights: the number of rows "
-                "says nothing of their sum, which is private"
+                f"survey_weight ({weight.column}) needs add-remove, since the number of rows says "
+                "nothing of their sum, and a run that counts: this one takes each row once, or is "
+                "under replace. Nothing was charged or read"
             )
         if self.schema.open and not any(c.mechanism == "set union" for c in prepaid.charges):
             raise UsageError(

@@ -35,7 +35,7 @@ def public_columns(schema: Schema) -> dict[str, np.ndarray]:
     found: dict[str, np.ndarray] = {}
     for margin in ranked:
         for name in margin.columns:
-            values = margin.column(name)
+            values, _ = margin.over([name])
             found.setdefault(name, values / values.sum())
     return {name: found[name] for name in schema.names if name in found}
 

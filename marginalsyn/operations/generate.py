@@ -121,8 +121,8 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
     margins: Sequence[Any] = option(
         (),
         "Counts or shares over one or two columns that are public, as an office publishes them: a "
-        "CSV file with these columns and `count`, `share` or `percent`, or JSON. The rows have "
-        "them, and nothing is measured for them. May be repeated.",
+        "CSV file with these columns and `count`, `share` or `percent`. The rows have them, and "
+        "nothing is measured for them. May be repeated.",
         panel="Source",
         multiple=True,
         show_default=False,
@@ -201,8 +201,7 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
             ("Model", model),
             *(pair for name, value in plan.facts.items() for pair in _fact(name, value)),
             *(("Reference", str(name)) for name in self.reference),
-            *_margins(schema, facts),
-            *_survey(schema, plan, facts),
+            *_known(schema, plan, facts),
         ]
         return Result(plan, facts, [Facts(pairs)], plan.warnings, [DRY_RUN])
 
@@ -401,33 +400,24 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
         return Result(release, facts, [str(self.out)], statement.warnings, notes)
 
 
-def _survey(schema: Any, plan: Any, facts: dict[str, Any]) -> list[tuple[str, object]]:
-    """What survey weights and their bound mean for the noise of totals."""
+def _known(schema: Any, plan: Any, facts: dict[str, Any]) -> list[tuple[str, object]]:
+    """What is public of a table: its margins, and what survey weights mean for noise."""
     from marginalsyn.table.schema import Schema
 
-    weight = schema.survey_weight if isinstance(schema, Schema) else None
-    if weight is None:
+    if not isinstance(schema, Schema):
         return []
-    sigma = next((v for k, v in plan.facts.items() if "deviation" in k or k == "sigma"), 0.0)
-    noise = sigma * weight.bound
-    own = {"column": weight.column, "bound": weight.bound, "noise of totals": noise}
-    text = f"{weight.column}, at most {weight.bound:g}: noise of first totals {noise:,.0f}"
-    if weight.mean is not None:
-        own["times the noise of equal weights"] = weight.bound / weight.mean
-        text += f", {weight.bound / weight.mean:.3g} times that of equal weights"
-    facts["survey_weight"] = own
-    return [("Survey weight", text)]
-
-
-def _margins(schema: Any, facts: dict[str, Any]) -> list[tuple[str, object]]:
-    """The public margins of a schema, for which nothing will be measured."""
-    from marginalsyn.table.schema import Schema
-
-    margins = schema.public_margins if isinstance(schema, Schema) else []
-    if margins:
-        facts["margins"] = [margin.facts for margin in margins]
-    rows = [f", {m.rows:,.10g} rows" if m.rows is not None else "" for m in margins]
-    return _listed("Public", [f"{m.name}{r}: exact" for m, r in zip(margins, rows, strict=True)])
+    lines, weight = [], schema.survey_weight
+    for margin in schema.public_margins:
+        facts.setdefault("margins", []).append(margin.facts)
+        rows = "" if margin.rows is None else f", {margin.rows:,.10g} rows"
+        lines.append(f"{margin.name}{rows}: exact")
+    if weight is not None:
+        sigma = next((v for k, v in plan.facts.items() if "deviation" in k or k == "sigma"), 0.0)
+        facts["survey_weight"] = {"bound": weight.bound, "noise": sigma * weight.bound}
+        times = f", {weight.bound / weight.mean:.3g} times equal weights'" if weight.mean else ""
+        noise = f"noise of the first totals {sigma * weight.bound:,.0f}{times}"
+        lines.append(f"survey weight {weight.column}, at most {weight.bound:g}: {noise}")
+    return _listed("Public", lines)
 
 
 def _leaning(leaned: Any) -> list[str]:

@@ -35,9 +35,9 @@ def _stated(texts: Sequence[str]) -> dict[str, Any]:
 
 def _of_margin(path: str | Path) -> dict[str, Any]:
     """The shares of one column's margin, as an office publishes it."""
-    from marginalsyn.table.margins import read_margins
+    from marginalsyn.table.margins import read_margin
 
-    (entry,) = read_margins(path)
+    entry = read_margin(path)
     cells = entry.get("counts") or entry.get("shares") or []
     if len(entry["columns"]) > 1 or not (whole := sum(cell[-1] for cell in cells)):
         raise UsageError(f"--target-file ({path}) must hold counts or shares of one column")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import hashlib
-import io
 import itertools
 import json
 import math
@@ -28,16 +27,14 @@ from marginalsyn.validation import like, shown
 if TYPE_CHECKING:
     from marginalsyn.table.columns import Column
 
-Places = Mapping[tuple[int, ...], str]
 _FIELDS = ("columns", "counts", "shares", "rows", "relative", "source", "sha256")
-_COUNTS, _SHARES = ("count", "counts", "n", "population"), ("share", "shares")
-_PERCENT = re.compile(r"^(share|percent|%)(?: of ([\d ,.']+))?$")
-_NUMBER = r"-?\d+(?:\.\d+)?"
-_BETWEEN = re.compile(rf"^({_NUMBER})\s*(?:-|to)\s*({_NUMBER})$")
-_FROM = re.compile(
-    rf"^(?:>=\s*({_NUMBER})|({_NUMBER})\s*\+|({_NUMBER}) (?:and|or) (?:over|more|older))$"
+_HEAD = re.compile(r"^(counts?|shares?|percent|%)(?: of ([\d ,.']+))?$")
+_NUMBER = r"(-?\d+(?:\.\d+)?)"
+# Ranges as offices write them: from, to; from; to, itself or not.
+_RANGE = re.compile(
+    rf"^(?:{_NUMBER} ?(?:-|to) ?{_NUMBER}|(?:>= ?)?{_NUMBER} ?(?:\+|(?:and|or) \w+)?|"
+    rf"(<=|up to|<|under|below) ?{_NUMBER})$"
 )
-_BELOW = re.compile(rf"^(<=?|under|below|up to)\s*({_NUMBER})$")
 # A line of sums, which an office prints with its cells.
 _TOTALS = ("total", "all", "sum")
 
@@ -62,27 +59,27 @@ class PublicMargin:
     rows: float | None
     source: str
     digest: str
-    places: Places
+    places: Mapping[tuple[int, ...], str]
 
     def counts(self, total: float) -> np.ndarray:
         """The margin of so many rows."""
         return self.values * (total / float(self.values.sum()))
 
-    def column(self, name: str) -> np.ndarray:
-        """The listed values of one of its columns, summed over the other."""
-        others = tuple(axis for axis, other in enumerate(self.columns) if other != name)
-        return np.asarray(self.values.sum(axis=others))
+    def over(self, columns: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """The margin over some of its columns, in its own order, and what rounding moves of it."""
+        gone = tuple(axis for axis, name in enumerate(self.columns) if name not in columns)
+        off = np.zeros(self.values.shape)
+        for at in self.places:
+            off[at] = self.half
+        # What was rounded was also scaled to its sum.
+        off += self.counts(float(off.sum()))
+        return np.asarray(self.values.sum(axis=gone)), np.asarray(off.sum(axis=gone))
 
     @property
     def facts(self) -> dict[str, Any]:
         """What a statement says of it."""
-        rows = {} if self.rows is None else {"rows": round(self.rows, 6)}
-        return {
-            "columns": list(self.columns),
-            "source": self.source,
-            "sha256": self.digest,
-            **rows,
-        }
+        found = {"columns": list(self.columns), "source": self.source, "sha256": self.digest}
+        return found if self.rows is None else {**found, "rows": round(self.rows, 6)}
 
     @property
     def name(self) -> str:
@@ -91,12 +88,11 @@ class PublicMargin:
         return f"{about} ({self.source})" if self.source else about
 
 
-def read_margins(path: str | Path) -> list[dict[str, Any]]:
-    """The entries of a file of margins, as ``margins`` of a schema takes them.
+def read_margin(path: str | Path) -> dict[str, Any]:
+    """The entry of a CSV file, as ``margins`` of a schema takes it.
 
-    A CSV file has one or two columns of labels, named as the schema's columns, and one of numbers
-    named ``count``, ``share`` or ``percent``; ``share of 4300`` states the number of rows. A JSON
-    file holds one entry or a list of them.
+    It has one or two columns of labels, named as the schema's columns, and one of numbers named
+    ``count``, ``share`` or ``percent``; ``share of 4300`` states the number of rows.
 
     Raises:
         UsageError: the file cannot be read, or a number in it.
@@ -104,69 +100,37 @@ def read_margins(path: str | Path) -> list[dict[str, Any]]:
     path = Path(path)
     try:
         raw = path.read_bytes()
-        text = raw.decode("utf-8-sig")
+        lines = list(csv.reader(raw.decode("utf-8-sig").rstrip().splitlines()))
     except (OSError, UnicodeDecodeError) as error:
         reason = reason_of(error) if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise UsageError(
-            f"margins ({path}) must be a readable CSV or JSON file: {reason}"
-        ) from None
-    known = {"source": path.name, "sha256": hashlib.sha256(raw).hexdigest()}
-    if path.suffix.lower() != ".json":
-        return [{**_of_csv(text, path.name), **known}]
-    try:
-        found = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise UsageError(
-            f"margins ({path.name}, line {error.lineno}) must be JSON: {error.msg}"
-        ) from None
-    entries = found if isinstance(found, list) else [found]
-    if not all(isinstance(entry, dict) for entry in entries):
-        raise UsageError(f"margins ({path.name}) must hold an object, or a list of objects")
-    return [{**known, **entry, "sha256": known["sha256"]} for entry in entries]
-
-
-def _of_csv(text: str, name: str) -> dict[str, Any]:
-    """One entry out of a CSV file."""
-    lines = list(csv.reader(io.StringIO(text)))
-    while lines and not any(field.strip() for field in lines[-1]):
-        lines.pop()
+        raise UsageError(f"margins ({path}) must be a readable CSV file: {reason}") from None
     header = [field.strip() for field in lines[0]] if lines else []
-    if not 2 <= len(header) <= 3:
+    head = _HEAD.match(header[-1].lower()) if 2 <= len(header) <= 3 else None
+    if head is None:
         raise UsageError(
-            f"margins ({name}, line 1: {shown(','.join(header))}) must name one or two columns, "
-            "then count, share or percent"
+            f"margins ({path.name}, line 1: {','.join(header)!r}) must name one or two columns, "
+            "then count, share or percent ('percent of 4300' where the number of rows is public)"
         )
-    kind, percent = header[-1].lower(), _PERCENT.match(header[-1].lower())
-    if kind not in _COUNTS and percent is None:
-        raise UsageError(
-            f"margins ({name}, line 1: {header[-1]!r}) must end with a column named count, share "
-            "or percent ('percent of 4300' where the number of rows is public)"
-        )
-    cells = []
+    cells, hundred = [], head[1] in ("percent", "%")
     for number, line in enumerate(lines[1:], start=2):
         if len(line) != len(header):
             raise UsageError(
-                f"margins ({name}, line {number}: {shown(','.join(line))}) must have "
+                f"margins ({path.name}, line {number}: {','.join(line)!r}) must have "
                 f"{len(header)} fields"
             )
-        value = _number(line[-1], f"{name}, line {number}")
-        if percent and percent[1] != "share":
-            value = float(Decimal(repr(value)) / 100)
+        value = _number(line[-1], f"{path.name}, line {number}")
+        value = float(Decimal(repr(value)) / 100) if hundred else value
         cells.append([*(field.strip() for field in line[:-1]), value])
-    entry: dict[str, Any] = {
-        "columns": header[:-1],
-        "counts" if percent is None else "shares": cells,
-    }
-    if percent and percent[2]:
-        entry["rows"] = _number(percent[2], f"{name}, line 1")
-    return entry
+    kind = "counts" if head[1].startswith("count") else "shares"
+    stated = {"rows": _number(head[2], f"{path.name}, line 1")} if head[2] else {}
+    digest = hashlib.sha256(raw).hexdigest()
+    return {"columns": header[:-1], kind: cells, **stated, "source": path.name, "sha256": digest}
 
 
 def _number(text: str, place: str) -> float:
     """A number as offices print it, with or without marks between thousands."""
-    plain = re.sub(r"(?<=\d)[, '](?=\d{3})", "", text.strip().rstrip("%").strip())
     try:
-        value = float(plain)
+        value = float(re.sub(r"(?<=\d)[, '](?=\d{3})", "", text.strip().rstrip("% ")))
     except ValueError:
         value = math.nan
     if not 0 <= value < math.inf:
@@ -174,7 +138,7 @@ def _number(text: str, place: str) -> float:
     return int(value) if value.is_integer() else value
 
 
-def margin_of(entry: Any, columns: Mapping[str, Column], place: str) -> PublicMargin:
+def margin_of(entry: Mapping[str, Any], columns: Mapping[str, Column], place: str) -> PublicMargin:
     """Read one entry of a schema's ``margins``.
 
     Args:
@@ -187,19 +151,18 @@ def margin_of(entry: Any, columns: Mapping[str, Column], place: str) -> PublicMa
     Raises:
         ValueError: it does not fit the schema, or contradicts itself.
     """
-    if not isinstance(entry, Mapping):
-        raise ValueError(f"{place} ({shown(entry)}) must be an object with columns and counts")
-    strange = [name for name in entry if name not in _FIELDS]
-    if strange:
-        raise ValueError(f"{place} ({strange[0]!r}) must be one of: {', '.join(_FIELDS)}")
-    given = entry.get("columns")
+    given, source = entry.get("columns"), str(entry.get("source") or "")
     names = (given,) if isinstance(given, str) else tuple(given or ())
-    if not 1 <= len(names) <= 2 or len(set(names)) < len(names):
-        raise ValueError(f"{place}: columns ({shown(given)}) must name one or two columns")
+    kinds = [kind for kind in ("counts", "shares") if entry.get(kind)]
+    if not {*entry} <= {*_FIELDS} or not 1 <= len(names) <= 2 or len(kinds) != 1:
+        raise ValueError(
+            f"{place} ({shown(dict(entry))}) must have columns, one or two names, and counts or "
+            f"shares; it may have {', '.join(_FIELDS[3:])}"
+        )
     for name in names:
-        if name not in columns:
+        if name not in columns or names.count(name) > 1:
             raise ValueError(
-                f"{place}: columns ({name!r}) must be columns of the schema"
+                f"{place}: columns ({name!r}) must be columns of the schema, each named once"
                 f"{like(str(name), list(columns))}"
             )
         column = columns[name]
@@ -208,25 +171,18 @@ def margin_of(entry: Any, columns: Mapping[str, Column], place: str) -> PublicMa
                 f"{place}: columns ({name!r}) must have public categories or bins: those of this "
                 "column are still to be bought"
             )
-    kinds = [kind for kind in ("counts", "shares") if entry.get(kind)]
-    if len(kinds) != 1:
-        raise ValueError(f"{place}: one of counts and shares must be given, with a cell or more")
-    source, listed = str(entry.get("source") or ""), entry[kinds[0]]
-    if isinstance(listed, Mapping):
-        listed = [[label, value] for label, value in listed.items()]
+    listed, rows = entry[kinds[0]], entry.get("rows")
+    cells = [[*pair] for pair in listed.items()] if isinstance(listed, Mapping) else listed
     values = np.zeros([columns[name].size for name in names])
     numbers: list[float] = []
     places: dict[tuple[int, ...], str] = {}
-    for number, cell in enumerate(listed):
-        line = source.lower().endswith(".csv")
-        where = f"{source}, line {number + 2}" if line else f"{source or place}, cell {number + 1}"
-        if not isinstance(cell, list | tuple) or len(cell) != len(names) + 1:
-            raise ValueError(f"margins ({where}: {shown(cell)}) must be the labels and a number")
-        *labels, value = cell
-        if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < 1e15:
-            raise ValueError(f"margins ({where}: {shown(value)}) must be a number of 0 or more")
+    for number, (*labels, value) in enumerate(cells):
+        line = f"line {number + 2}" if source.lower().endswith(".csv") else f"cell {number + 1}"
+        where = f"{source or place}, {line}"
+        if len(labels) != len(names) or type(value) not in (int, float) or not 0 <= value < 1e15:
+            raise ValueError(f"margins ({where}: {[*labels, value]!r}) must be labels and a number")
         codes = [code_of_label(columns[n], v) for n, v in zip(names, labels, strict=True)]
-        if None in codes and any(str(label).strip().lower() in _TOTALS for label in labels):
+        if None in codes and any(str(label).lower() in _TOTALS for label in labels):
             continue
         for name, label, code in zip(names, labels, codes, strict=True):
             if code is None:
@@ -237,41 +193,24 @@ def margin_of(entry: Any, columns: Mapping[str, Column], place: str) -> PublicMa
                 )
         at = tuple(code for code in codes if code is not None)
         if at in places:
-            raise ValueError(
-                f"margins ({where}: {shown(labels)}) must be listed once: see {places[at]}"
-            )
+            raise ValueError(f"margins ({where}: {labels}) must be listed once: see {places[at]}")
         places[at], values[at] = where, value
         numbers.append(value)
-    rows, half = entry.get("rows"), rounding(numbers) / 2
-    slack, whole = half * len(numbers) + 1e-9, float(values.sum())
-    if rows is not None and (not isinstance(rows, int | float) or not 0 < rows < 1e15):
-        raise ValueError(f"{place}: rows ({shown(rows)}) must be the public number of rows")
-    if whole <= 0:
-        raise ValueError(f"{place} must count a row or more")
-    if kinds[0] == "counts":
-        if rows is not None and abs(whole - rows) > slack:
-            raise ValueError(
-                f"{place}: rows ({rows:g}) must be the sum of the counts, {whole:g}, but for "
-                "rounding"
-            )
-        rows = whole if rows is None else rows
-        values *= rows / whole
-    else:
-        if abs(whole - 1) > slack:
-            raise ValueError(
-                f"{place}: shares must sum to 1 but for rounding, not to {whole:g} (a file of "
-                "percentages has a column named percent)"
-            )
-        scale = 1.0 if rows is None else float(rows)
-        values, half = values * (scale / whole), half * scale
-    if entry.get("relative"):
-        rows, values, half = None, values / values.sum(), half / float(values.sum())
-    text = json.dumps([names, kinds[0], entry[kinds[0]], entry.get("rows")], sort_keys=True)
+    half, whole = rounding(numbers) / 2, float(values.sum())
+    right = 1.0 if kinds[0] == "shares" else float(rows or whole)
+    if whole <= 0 or abs(whole - right) > half * len(numbers) + 1e-9:
+        raise ValueError(
+            f"{place}: {kinds[0]} must sum to {right:g} but for rounding, not to {whole:g} (a file "
+            "of percentages has a column named percent)"
+        )
+    total = 1.0 if entry.get("relative") else float(rows or right)
+    public = rows is not None or kinds[0] == "counts"
+    text = json.dumps([names, kinds[0], listed, rows], sort_keys=True)
     return PublicMargin(
         columns=names,
-        values=values,
-        half=half,
-        rows=None if rows is None else float(rows),
+        values=values * (total / whole),
+        half=half * total / right,
+        rows=total if public and not entry.get("relative") else None,
         source=source,
         digest=str(entry.get("sha256") or hashlib.sha256(text.encode()).hexdigest()),
         places=places,
@@ -287,11 +226,10 @@ def code_of_label(column: Column, label: Any) -> int | None:
         >>> [code_of_label(age, text) for text in ("0-17", "65+", "[18, 65)", "10-17")]
         [0, 2, 1, None]
     """
-    labels = column.labels()
-    text = "missing" if label is None else str(label).strip()
+    labels, text = column.labels(), "missing" if label is None else str(label).strip()
     if text in labels:
         return labels.index(text)
-    if text == "" and column.missing_code is not None:
+    if text == "":
         return column.missing_code
     if _numeric(column):
         return _bin_of(column, text.lower().replace("\N{EN DASH}", "-"))
@@ -308,25 +246,20 @@ def _numeric(column: Column) -> TypeGuard[IntegerColumn | ContinuousColumn]:
 
 def _bin_of(column: IntegerColumn | ContinuousColumn, text: str) -> int | None:
     """The bin that a range is, by its ends; values out of bounds lie in the bins at the ends."""
-    edges = column.edges
-    low, high = -math.inf, math.inf
-    if between := _BETWEEN.match(text):
-        low, high = float(between[1]), float(between[2])
-    elif reach := _FROM.match(text):
-        low = float(next(part for part in reach.groups() if part))
-    elif below := _BELOW.match(text):
-        high = float(below[2]) - (1 if column.whole and below[1] in ("<", "under", "below") else 0)
-    elif re.match(rf"^{_NUMBER}$", text):
-        low = high = float(text)
-    else:
+    found = _RANGE.match(text)
+    if found is None:
         return None
-    firsts, lasts = edges[:-1].copy(), edges[1:] - (1 if column.whole else 0)
-    first = np.isclose(firsts, low) | ((np.arange(len(firsts)) == 0) & (low <= firsts[0]))
-    last = np.isclose(lasts, high) | (
-        (np.arange(len(lasts)) == len(lasts) - 1) & (high >= lasts[-1])
-    )
-    found = np.flatnonzero(first & last)
-    return int(found[0]) if found.size else None
+    start, end, only, sign, most = found.groups()
+    low = float(start or only or -math.inf)
+    high = float(end or most or (only if text == only else math.inf))
+    step = 1 if column.whole else 0
+    high -= step if sign and sign not in ("<=", "up to") else 0
+    firsts, lasts = column.edges[:-1], column.edges[1:] - step
+    first, last = np.isclose(firsts, low), np.isclose(lasts, high)
+    first[0] |= low <= firsts[0]
+    last[-1] |= high >= lasts[-1]
+    both = np.flatnonzero(first & last)
+    return int(both[0]) if both.size else None
 
 
 def rounding(numbers: Sequence[float]) -> float:
@@ -339,14 +272,12 @@ def rounding(numbers: Sequence[float]) -> float:
         (5.0, 0.001, 10.0)
     """
     most = max(numbers, default=0) / 20
-    if not all(float(number).is_integer() for number in numbers):
-        digits = [-int(Decimal(repr(float(n))).normalize().as_tuple().exponent) for n in numbers]
-        while (step := 10.0 ** -min(max(digits), 12)) > most > 0:
-            digits.append(max(digits) + 1)
-        return step
-    unit = math.gcd(*(int(number) for number in numbers))
-    steps = [1, *(step * 10**power for power in range(15) for step in (5, 10))]
-    return float(max(step for step in steps if step == 1 or (unit % step == 0 and step <= most)))
+    if all(float(number).is_integer() for number in numbers):
+        unit = math.gcd(*(int(number) for number in numbers))
+        steps = [1, *(step * 10**power for power in range(15) for step in (5, 10))]
+        return float(max(s for s in steps if s == 1 or (unit % s == 0 and s <= most)))
+    digits = max(-int(Decimal(repr(float(n))).normalize().as_tuple().exponent) for n in numbers)
+    return float(10.0 ** -min(max(digits, math.ceil(-math.log10(most))), 12))
 
 
 def check_margins(
@@ -357,68 +288,38 @@ def check_margins(
     Raises:
         ValueError: with the place of the contradiction and both values.
     """
-    for columns, mask in zeros:
-        for margin in margins:
-            if set(columns) <= set(margin.columns):
-                _check_possible(margin, columns, mask)
+    for (columns, mask), margin in itertools.product(zeros, margins):
+        for codes, place in margin.places.items() if {*columns} <= {*margin.columns} else ():
+            own = dict(zip(margin.columns, codes, strict=True))
+            if mask[tuple(own[name] for name in columns)] and margin.values[codes] > margin.half:
+                raise ValueError(
+                    f"margins ({place}: {margin.values[codes]:g}) must not count what the schema "
+                    f"calls impossible: {' and '.join(columns)} cannot be so"
+                )
     for one, other in itertools.combinations(margins, 2):
         shared = [name for name in one.columns if name in other.columns]
-        scale = 1.0
-        if one.rows is None or other.rows is None:
-            scale = 1.0 / (one.rows or 1.0)
-            first, second = (
-                _summed(one, shared, scale),
-                _summed(other, shared, 1 / (other.rows or 1)),
-            )
-        else:
-            first, second = _summed(one, shared, 1.0), _summed(other, shared, 1.0)
-        gap = np.abs(first[0] - second[0]) - first[1] - second[1]
+        relative = one.rows is None or other.rows is None
+        (first, off), (second, more) = (
+            [part / (margin.rows or 1.0) if relative else part for part in margin.over(shared)]
+            for margin in (one, other)
+        )
+        if len(shared) == 2 and one.columns != other.columns:
+            second, more = second.T, more.T
+        gap = np.abs(first - second) - off - more
         if gap.max() > 1e-9:
             at = np.unravel_index(int(gap.argmax()), gap.shape)
-            where = _place(one, shared, at)
+            wanted = dict(zip(shared, at, strict=True))
             raise ValueError(
-                f"margins ({where}: {first[0][at]:g}) must agree with {other.name} "
-                f"({_place(other, shared, at)}: {second[0][at]:g}) but for rounding"
-                + (f" on {' x '.join(shared)}" if shared else " on the number of rows")
+                f"margins ({_place(one, wanted)}: {first[at]:g}) must agree with {other.name} "
+                f"({_place(other, wanted)}: {second[at]:g}) but for rounding, on "
+                f"{' x '.join(shared) or 'the number of rows'}"
             )
 
 
-def _summed(
-    margin: PublicMargin, shared: Sequence[str], scale: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """A margin over fewer columns, and the most that rounding moves each sum."""
-    gone = tuple(axis for axis, name in enumerate(margin.columns) if name not in shared)
-    listed = np.zeros(margin.values.shape)
-    for at in margin.places:
-        listed[at] = margin.half
-    # What was rounded was also scaled to its sum.
-    off = (
-        1e-9
-        + listed.sum(axis=gone)
-        + listed.sum() * margin.values.sum(axis=gone) / margin.values.sum()
-    )
-    values = margin.values.sum(axis=gone)
-    kept = [name for name in margin.columns if name in shared]
-    order = [kept.index(name) for name in shared]
-    return values.transpose(order) * scale, np.asarray(off).transpose(order) * scale
-
-
-def _place(margin: PublicMargin, shared: Sequence[str], at: Sequence[Any]) -> str:
+def _place(margin: PublicMargin, wanted: Mapping[str, Any]) -> str:
     """Where the first listed cell of a sum stands."""
-    wanted = dict(zip(shared, at, strict=True))
     for codes, place in margin.places.items():
         own = dict(zip(margin.columns, codes, strict=True))
         if all(own[name] == code for name, code in wanted.items()):
             return place
-    return margin.source or " x ".join(margin.columns)
-
-
-def _check_possible(margin: PublicMargin, columns: Sequence[str], mask: np.ndarray) -> None:
-    """Refuse counts of combinations that the schema calls impossible."""
-    for codes, place in margin.places.items():
-        own = dict(zip(margin.columns, codes, strict=True))
-        if mask[tuple(own[name] for name in columns)] and margin.values[codes] > margin.half:
-            raise ValueError(
-                f"margins ({place}: {margin.values[codes]:g}) must not count what the schema calls "
-                f"impossible: {' and '.join(columns)} cannot be so"
-            )
+    return margin.name

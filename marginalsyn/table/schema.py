@@ -23,7 +23,7 @@ from marginalsyn.table.columns import (
     text_of,
 )
 from marginalsyn.table.made import KINDS, MadeColumn
-from marginalsyn.table.margins import PublicMargin, check_margins, margin_of, read_margins
+from marginalsyn.table.margins import PublicMargin, check_margins, margin_of, read_margin
 from marginalsyn.table.moments import DateColumn, DatetimeColumn, MomentColumn, TimeColumn
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn, NumericColumn
 from marginalsyn.table.parts import part_columns, part_name, parts_of
@@ -302,11 +302,7 @@ class Schema(BaseModel):
 
         ``relative`` takes all of them for shares: more rows were counted than the table has.
         """
-        entries = [
-            entry
-            for one in given
-            for entry in ([dict(one)] if isinstance(one, Mapping) else read_margins(one))
-        ]
+        entries = [dict(one) if isinstance(one, Mapping) else read_margin(one) for one in given]
         every = [*self.margins, *entries]
         if relative:
             every = [{**entry, "relative": True} for entry in every]

@@ -141,7 +141,7 @@ def test_rows_say_how_many_they_stand_for(run, folder, survey):
     [
         ({"method": "privbayes"}, "methods that can are aim"),
         ({"method": "kme"}, "methods that can are aim"),
-        ({"neighbours": "replace"}, "must be add-remove with survey weights"),
+        ({"neighbours": "replace"}, "needs add-remove"),
     ],
 )
 def test_what_cannot_count_weights_is_refused(asked, said, survey):

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from marginalsyn.errors import SchemaError, UsageError
-from marginalsyn.table.margins import read_margins
 from marginalsyn.table.schema import (
     BooleanColumn,
     CategoricalColumn,
@@ -64,7 +61,7 @@ def test_what_offices_print_is_read(tmp_path):
         ("sex,count\nF,5\nM\n", "m.csv, line 3"),
         ("sex,count\nF,5\nF,3\n", "listed once: see m.csv, line 2"),
         ("sex,share\nF,0.5\nM,0.3\n", "must sum to 1"),
-        ("sex,persons\nF,5\n", "line 1: 'persons'"),
+        ("sex,persons\nF,5\n", "line 1: 'sex,persons'"),
         ("town,count\nF,5\n", "'town'"),
         ("age,sex,count\n0-17,M,5\n18-64,F,5\n", "m.csv, line 2: 5) must not count what"),
         ("", "line 1"),
@@ -95,14 +92,3 @@ def test_what_is_still_to_be_bought_or_counts_persons_has_no_margin():
     town = CategoricalColumn(name="town", categories="private")
     with pytest.raises(SchemaError, match="still to be bought"):
         Schema(columns=(town,), margins=({"columns": ["town"], "counts": {"A": 3}},))
-
-
-def test_a_file_of_json_holds_several(tmp_path):
-    path = tmp_path / "m.json"
-    path.write_text(json.dumps([SEX, {"columns": ["ill"], "shares": {"true": 0.1, "false": 0.9}}]))
-    entries = read_margins(path)
-    assert [entry["columns"] for entry in entries] == [["sex"], ["ill"]]
-    assert SCHEMA.with_margins([path]).public_rows == 100
-    path.write_text("[1")
-    with pytest.raises(UsageError, match="line 1"):
-        read_margins(path)
