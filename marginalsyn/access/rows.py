@@ -21,7 +21,6 @@ from marginalsyn.sources.counting import Weighing
 from marginalsyn.sources.holdout import part
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.columns import CategoricalColumn
-from marginalsyn.table.design import resample
 from marginalsyn.table.encoding import plain, text_key
 from marginalsyn.table.engine import Connection, engine_errors
 from marginalsyn.table.parts import with_parts
@@ -223,11 +222,11 @@ class PrivateRows:
             found = codec.restored(self._connection.backend.to_pyarrow(query))
         if survey is None:
             return found
-        shares = found.pop(persons.SHARE).to_numpy(dtype=float)
-        if not shares.sum():
+        reach = np.cumsum(found.pop(persons.SHARE).to_numpy(dtype=float))
+        if not reach.any():
             return found
-        picked = resample(shares, "systematic", np.random.default_rng(0), len(found))
-        return found.iloc[picked].reset_index(drop=True)
+        places = (np.arange(len(found)) + 0.5) * (reach[-1] / len(found))
+        return found.iloc[np.searchsorted(reach, places)].reset_index(drop=True)
 
     def leave(self) -> None:
         """Free what an engine elsewhere holds for the visit that has ended."""

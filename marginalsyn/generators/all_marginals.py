@@ -136,7 +136,7 @@ class AllMarginals(MarginalGenerator):
     def sigma(self) -> float:
         """sqrt(|Q| * l2^2 / (2 rho)): |Q| marginals of sensitivity l2 each."""
         l2 = self.budget.neighbours.l2 * math.sqrt(len(self.marginals))
-        return gaussian_sigma(self.budget.gaussian, l2) if self.marginals else math.inf
+        return gaussian_sigma(self.budget.gaussian, l2 or self.budget.neighbours.l2)
 
     @property
     def plan(self) -> Plan:

@@ -56,9 +56,7 @@ def eased(observed: Sequence[Measurement]) -> list[Measurement]:
 
 
 def match(fitted: Fitted, margins: Sequence[Measurement]) -> Fitted:
-    """The model, its potentials moved until it has the margins; cliques that hold them are there.
-
-    Margins that disagree by rounding are met in turn: what is left is a part of that.
+    """The model, its potentials moved until it has the margins, which its cliques hold.
 
     Example:
         >>> from marginalsyn.graphical.model import fit

@@ -67,23 +67,13 @@ _FACTS = (
 
 def vouched(notes: Mapping[str, Any]) -> str:
     """What public margins, which the curator vouched for, mean for the promise."""
-    names = [
-        f"{' x '.join(map(str, one.get('columns', ())))} ("
-        + ", ".join(
-            part
-            for part in (
-                str(one.get("source") or ""),
-                f"{one['rows']:,.10g} rows" if "rows" in one else "",
-                f"sha256 {str(one.get('sha256'))[:12]}",
-            )
-            if part
-        )
-        + ")"
-        for one in notes.get("margins", ())
-    ]
-    if not names:
-        return ""
-    return f"Public margins, for which the curator vouched: {'; '.join(names)}. {_FACTS}"
+    names = []
+    for one in notes.get("margins", ()):
+        rows = f"{one['rows']:,.10g} rows" if "rows" in one else ""
+        about = (one.get("source"), rows, f"sha256 {str(one.get('sha256'))[:12]}")
+        names.append(f"{' x '.join(one.get('columns', ()))} ({', '.join(filter(None, about))})")
+    said = f"Public margins, for which the curator vouched: {'; '.join(names)}. {_FACTS}"
+    return said if names else ""
 
 
 def described(notes: Mapping[str, Any]) -> list[str]:
