@@ -8,7 +8,25 @@ TRAPS = "tests/sources/test_persons.py"
 BOUGHT = "tests/drafting/test_person_columns.py"
 WEIGHTS = "tests/weights/test_persons.py"
 
+SURVEY = "tests/access/test_survey_weights.py"
+
 PERSONS = (
+    Mutant(
+        "survey-weights-not-clipped",
+        "survey weights are clipped at three times their bound",
+        "marginalsyn/sources/persons.py",
+        "    inside = ibis.greatest(ibis.least(known, weight.bound), 0.0)\n",
+        "    inside = ibis.greatest(ibis.least(known, 3 * weight.bound), 0.0) / 3\n",
+        (SURVEY, "-k", "clipped_weights"),
+    ),
+    Mutant(
+        "survey-weights-above-the-bound",
+        "a row at the bound counts twice what the noise is for",
+        "marginalsyn/access/rows.py",
+        "            return Weighing(persons.SHARE, np.arange(persons.PARTS + 1))\n",
+        "            return Weighing(persons.SHARE, 2 * np.arange(persons.PARTS + 1))\n",
+        (SURVEY, "-k", "one_row_more"),
+    ),
     Mutant(
         "person-rows-not-shared",
         "each row of a person weighs one",

@@ -69,6 +69,8 @@ class Recipe(Protocol):
         needs_label: a schema without a label is refused beforehand; audits take one that has it.
         uses_label: audits run it with a label and without.
         takes_reference: it shrinks its answers to the reference tables of a visit.
+        takes_margins: the most columns of a public margin that its rows then have; 0 if none. It
+            then reads rows through linear counts alone, which may be those of survey weights.
         audit_options: options by name that make a run quick: ``marginalsyn audit`` tests the claim
             of a config with these.
     """
@@ -83,6 +85,7 @@ class Recipe(Protocol):
     needs_label: ClassVar[bool] = False
     uses_label: ClassVar[bool] = False
     takes_reference: ClassVar[bool] = False
+    takes_margins: ClassVar[int] = 0
     audit_options: ClassVar[Mapping[str, Any]] = {}
 
 

@@ -58,12 +58,16 @@ from marginalsyn.table.keeping import (
     redrawing_notes,
     with_mappings,
 )
+from marginalsyn.table.made import StandingColumn
 from marginalsyn.table.schema import Schema
 from marginalsyn.table.spread import wasted, wasted_counts
 from marginalsyn.table.unit import Unit
 from marginalsyn.weights.columns import WeightColumn, check_column
 from marginalsyn.weights.finishing import finish_column
 from marginalsyn.weights.processing import Processing
+
+# Rows that are drawn from a larger weighted population, where nobody says how many.
+MOST_STANDING = 100_000
 
 
 def check_schema(schema: Schema | LinkedSchema, *, accept_nonprivate_schema: bool) -> None:
@@ -98,6 +102,8 @@ def calibrate(
         mechanism = LinkedGenerator(config=config, schema=schema, budget=budget)
     else:
         _check_duties(config, schema, group)
+        if group == GENERATORS:
+            check_takes_known(config, schema)
         if group == GENERATORS and (schema.open or schema.shapeless):
             mechanism = WithBoughtSchema(config=config, schema=schema, budget=budget, noise=noise)
         else:
@@ -262,11 +268,13 @@ def generate(
         holdout=table.holdout,
         split=table.public_split,
         persons=schema.unit,
+        survey=schema.survey_weight if isinstance(schema, Schema) else None,
         schema_drafted=schema.drafted_from_data,
         warnings=warnings,
         notes={
             **synthesis.notes,
             **stated_references(references),
+            **stated_margins(schema),
             **({"redrawn_for_rules": dict(redrawn)} if redrawn else {}),
         },
         # A seeded run is reproducible to the byte, on any day.
@@ -283,7 +291,7 @@ generate_linked = generate
 def check_takes_reference(config: Any, references: Sequence[Any]) -> None:
     """Refuse a method that could do nothing with a reference."""
     if references and not Duties(config).takes_reference:
-        able = [plugin.name for plugin in plugins(GENERATORS) if _takes_reference(plugin.name)]
+        able = [p.name for p in plugins(GENERATORS) if _duty(p.name, "takes_reference")]
         raise UsageError(
             f"method ({config.name}) cannot lean on a reference: methods that can are "
             f"{', '.join(able)}. Take one of them, or leave the reference out"
@@ -296,10 +304,35 @@ def check_takes_reference(config: Any, references: Sequence[Any]) -> None:
         )
 
 
-def _takes_reference(name: str) -> bool:
+def _duty(name: str, duty: str) -> int:
     with suppress(PluginError, MissingExtraError):
-        return bool(Duties(find(GENERATORS, name)).takes_reference)
-    return False
+        return int(getattr(Duties(find(GENERATORS, name)), duty))
+    return 0
+
+
+def check_takes_known(config: Any, schema: Schema) -> None:
+    """Refuse a method whose rows would not have the public margins, or survey weights."""
+    wide = max((len(margin.columns) for margin in schema.public_margins), default=0)
+    takes, wide = Duties(config).takes_margins, max(wide, int(schema.survey_weight is not None))
+    if takes < wide:
+        able = [p.name for p in plugins(GENERATORS) if _duty(p.name, "takes_margins") >= wide]
+        what = f"fit public margins{' of two columns' if takes else ''}"
+        raise UsageError(
+            f"method ({config.name}) cannot "
+            f"{what if schema.margins else 'count rows with survey weights'}: methods that can are "
+            f"{', '.join(able)}. Margins can also be stated afterwards with `steer`"
+        )
+    if schema.margins and "mbi" in vars(config).values():
+        raise UsageError(
+            "estimator (mbi) must be pulled or built-in for public margins: mbi's model cannot be "
+            "moved until it has them"
+        )
+
+
+def stated_margins(schema: Schema | LinkedSchema) -> dict[str, Any]:
+    """What a statement's notes say of public margins."""
+    margins = schema.public_margins if isinstance(schema, Schema) else []
+    return {"margins": [margin.facts for margin in margins]} if margins else {}
 
 
 def stated_references(references: Sequence[Reference]) -> dict[str, Any]:
@@ -369,6 +402,11 @@ def weigh(
     name = name or config.name.replace("+", "-")
     processing = processing or Processing()
     check_column(release, name, force)
+    if release.statement.survey is not None:
+        raise UsageError(
+            "weights must be of a release whose rows count alike: the rows of this one follow "
+            "survey weights already. Nothing was charged"
+        )
     check_schema(release.schema, accept_nonprivate_schema=accept_nonprivate_schema)
     if not config.private and not non_private:
         raise UsageError(
@@ -452,8 +490,36 @@ def _counting_persons(group: str) -> list[str]:
     return found
 
 
+def _of_population(synthesis: Synthesis, config: Any, schema: Schema, noise: Noise) -> Synthesis:
+    """Where rows counted with survey weights: counts of the population, and rows drawn from it."""
+    survey, model = schema.survey_weight, synthesis.model
+    if survey is None or model is None:
+        return synthesis
+    notes = dict(synthesis.notes)
+    units = model.meta.get("pgm", {}).get("total") or notes["estimated_rows"]
+    population = float(units) * survey.bound
+    rows = Duties(config).rows or int(min(max(round(population), 1), MOST_STANDING))
+    notes |= {"estimated_population": round(population), "estimated_rows": rows}
+    measured = [
+        replace(m, values=m.values * survey.bound, sigma=m.sigma * survey.bound)
+        for m in synthesis.measurements
+    ]
+    if survey.keep:
+        standing = StandingColumn(name=survey.column, total=round(population, 3))
+        schema = schema.model_copy(update={"made": (*schema.made, standing)})
+    return replace(
+        synthesis,
+        frame=draw(model, schema, rows, noise.post),
+        model=replace(model, meta={**model.meta, "rows": rows}),
+        measurements=measured,
+        notes=notes,
+        schema=schema if survey.keep else synthesis.schema,
+    )
+
+
 def _as_rows(synthesis: Synthesis, config: Any, schema: Schema, noise: Noise) -> Synthesis:
     """Where persons were counted, the rows that a table of them has."""
+    synthesis = _of_population(synthesis, config, schema, noise)
     unit = schema.unit
     if unit is None:
         return synthesis

@@ -74,7 +74,7 @@ class PrivateTable:
         # What the curator sees is each row once, of all that a person has.
         self._plain = (
             self._rows
-            if schema.unit is None
+            if schema.unit is None and schema.survey_weight is None
             else PrivateRows(source, self.codec, holdout, counted=False)
         )
         self._format_checked = False
@@ -150,6 +150,12 @@ class PrivateTable:
         present, derived = self._source.columns, self.schema.derived
         known = [name for name in self.schema.names if name not in derived]
         problems = _unit_problems(self.schema.unit, present, derived, self._source.nested)
+        weight = self.schema.survey_weight
+        if weight is not None and weight.column not in {*present} - {*self._source.nested}:
+            problems.append(
+                f"survey_weight ({weight.column!r}) must be a column of numbers in the source"
+                f"{like(weight.column, present)}"
+            )
         for name in known:
             if name not in present:
                 problems.append(
@@ -228,6 +234,13 @@ class PrivateTable:
             raise UsageError(
                 f"unit ({unit.noun}) must be rows here: what was asked for bounds the influence of "
                 "single rows, not that of a person who has several. Nothing was charged or read"
+            )
+        weight = self.schema.survey_weight
+        if weight is not None and not (persons and prepaid.neighbours is Neighbours.ADD_REMOVE):
+            raise UsageError(
+                f"survey_weight ({weight.column}) needs add-remove, since the number of rows says "
+                "nothing of their sum, and a run that counts: this one takes each row once, or is "
+                "under replace. Nothing was charged or read"
             )
         if self.schema.open and not any(c.mechanism == "set union" for c in prepaid.charges):
             raise UsageError(
@@ -311,15 +324,18 @@ class Unprotected:
         self._rows = rows
         self._held_out = held_out
 
-    def frame(self) -> pd.DataFrame:
-        """The rows that visits see, as a release would hold them: dtypes, labels, clipping."""
-        return self._stamped(self._rows.frame())
+    def frame(self, *, weighted: bool = False) -> pd.DataFrame:
+        """The rows that visits see, as a release would hold them: dtypes, labels, clipping.
 
-    def holdout_frame(self) -> pd.DataFrame:
+        ``weighted`` draws as many in proportion to their survey weights, if there are any.
+        """
+        return self._stamped(self._rows.frame(weighted=weighted))
+
+    def holdout_frame(self, *, weighted: bool = False) -> pd.DataFrame:
         """The rows that no visit sees."""
         if not self._held_out:
             raise UsageError("holdout (0) must be above 0 when the table is opened, such as 0.2")
-        return self._stamped(self._rows.frame(held_out=True))
+        return self._stamped(self._rows.frame(held_out=True, weighted=weighted))
 
     def persons(self, column: str) -> tuple[int, int, int]:
         """How many persons a column names among the rows that visits see, among the others, and on

@@ -24,6 +24,7 @@ from marginalsyn.table.columns import CategoricalColumn
 from marginalsyn.table.encoding import plain, text_key
 from marginalsyn.table.engine import Connection, engine_errors
 from marginalsyn.table.parts import with_parts
+from marginalsyn.table.unit import Unit
 
 if TYPE_CHECKING:
     import ibis
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
     from marginalsyn.sources.counting import Codes, Columns, Maps
     from marginalsyn.sources.source import Source
-    from marginalsyn.table.unit import Unit
 
 # A marginal of more cells would not fit in memory; which one is asked for is public.
 MOST_CELLS = 2**27
@@ -84,10 +84,16 @@ class PrivateRows:
         # A person with one row is a row like any other.
         alone = self._bound is None or self._bound.max_rows == 1
         self.unit: Unit | None = None if alone else self._bound
+        self._survey = codec.schema.survey_weight if counted else None
+        if self._survey is not None:
+            # What it counts are fractions: rows are not seen one by one.
+            self.unit = Unit(column=self._survey.column, max_rows=1)
 
     @property
     def whole(self) -> int:
-        """What the rows of one person, or one row, add to a count."""
+        """What the rows of one person, or one row, add to a count at most."""
+        if self._survey is not None:
+            return persons.PARTS
         return 1 if self.unit is None else persons.WHOLE
 
     @cached_property
@@ -159,7 +165,7 @@ class PrivateRows:
         See :meth:`marginalsyn.access.visit.Visit.batches`; ``maps`` merge codes, and no units.
         """
         names, weighing = self.names(columns), self._weighing
-        person = person and weighing is not None
+        person = person and weighing is not None and self._survey is None
         added = () if weighing is None else (weighing.column, *(persons.NUMBER if person else ()))
         coder = self._coder(numbered=person)
         with engine_errors(self._source.name):
@@ -180,7 +186,7 @@ class PrivateRows:
                         values[:, position] = maps[name][values[:, position]]
                 yield RowBatch(
                     np.ascontiguousarray(values),
-                    None if weighing is None else weighing.weights[codes[0]] / persons.WHOLE,
+                    None if weighing is None else weighing.weights[codes[0]] / self.whole,
                     codes[1] * persons.DIGITS + codes[2] if person else None,
                 )
 
@@ -199,12 +205,28 @@ class PrivateRows:
         whole: list[Any] = [None if one[0] is None else np.concatenate(one) for one in fields]
         return RowBatch(*whole)
 
-    def frame(self, *, held_out: bool = False) -> pd.DataFrame:
-        """The rows as a release would hold them."""
+    def frame(self, *, held_out: bool = False, weighted: bool = False) -> pd.DataFrame:
+        """The rows as a release would hold them.
+
+        ``weighted`` gives as many, drawn in proportion to their survey weights where there are any.
+        """
+        table, codec = self._part(held_out=held_out), self.codec
+        survey = codec.schema.survey_weight if weighted else None
         with engine_errors(self._source.name):
+            if survey is not None:
+                table = persons.weighed(table, survey)
+                row = Unit(column=survey.column, max_rows=1)
+                codec = Codec(persons.with_share(codec.schema, row))
             # Values themselves stay in the engine, for not all of them have a Python value.
-            query = self.codec.conformed(self._part(held_out=held_out))
-            return self.codec.restored(self._connection.backend.to_pyarrow(query))
+            query = codec.conformed(table)
+            found = codec.restored(self._connection.backend.to_pyarrow(query))
+        if survey is None:
+            return found
+        reach = np.cumsum(found.pop(persons.SHARE).to_numpy(dtype=float))
+        if not reach.any():
+            return found
+        places = (np.arange(len(found)) + 0.5) * (reach[-1] / len(found))
+        return found.iloc[np.searchsorted(reach, places)].reset_index(drop=True)
 
     def leave(self) -> None:
         """Free what an engine elsewhere holds for the visit that has ended."""
@@ -255,15 +277,21 @@ class PrivateRows:
         """How much each row counts."""
         if self.unit is None:
             return None
+        if self._survey is not None:
+            return Weighing(persons.SHARE, np.arange(persons.PARTS + 1))
         return Weighing(persons.SHARE, persons.weights(self.unit.max_rows))
 
     def _counted(self, *, numbered: bool = False) -> ibis.Table:
         """The rows that are counted, of persons at most so many each."""
         if self._bound is None:
-            return self._part()
+            table = self._part()
+            return table if self._survey is None else persons.weighed(table, self._survey)
         engine = self._connection.backend.name
         table = persons.bounded(self._split(), self._bound, engine, numbered=numbered)
-        table = table.drop(persons.SHARE) if self.unit is None else table
+        if self._survey is not None:
+            table = persons.weighed(table.drop(persons.SHARE), self._survey)
+        elif self.unit is None:
+            table = table.drop(persons.SHARE)
         return with_parts(table, self.codec.schema.columns)
 
     def _coder(self, *, numbered: bool = False) -> Codec:

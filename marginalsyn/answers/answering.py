@@ -198,6 +198,8 @@ def estimate(
         raise UsageError(f"each ({each}) must be one of {', '.join(EACH)}")
     rng = np.random.default_rng(seed)
     evidence, schema = read_evidence(release, each, rng), release.schema
+    weighted = schema.survey_weight is not None
+    target = "table" if weighted else target
     questions: list[Question] = [
         *simple(
             schema,
@@ -231,6 +233,8 @@ def estimate(
         )
     if (unit := release.statement.persons) is not None and unit.max_rows > 1:
         warnings.append(_PERSONS if evidence.counted is None else _ROWS)
+    if weighted:
+        warnings.append(_SURVEY)
     if persons:
         warnings.append(_LINKED.format(release.schema.title))
     if whole and again is None:
@@ -264,6 +268,12 @@ def estimate(
         rows=max(1, round(evidence.table_rows)),
         warnings=tuple(warnings),
     )
+
+
+_SURVEY = (
+    "counts are of the population that the survey weights stand for; intervals cover the privacy "
+    "noise and not which rows were sampled: that is in replicate weights, which are not counted"
+)
 
 
 def _refuse_other_tables(release: TableRelease, asked: Sequence[str]) -> None:

@@ -25,6 +25,7 @@ from marginalsyn.graphical import model as pgm
 from marginalsyn.graphical.chain_model import ChainModel, extend, read_fitted
 from marginalsyn.graphical.compression import Compression, identity, with_shares
 from marginalsyn.graphical.estimation import estimate_total
+from marginalsyn.graphical.exact_margins import public_answers
 from marginalsyn.graphical.soft_rows import SoftTable, fit_rows
 from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
@@ -111,28 +112,35 @@ class Evidence:
         sizes = structure.domain(compression.domain) if structure else compression.domain
         marginals = tuple(NoisyMarginal.of(m, compression, sizes) for m in measured)
         zeros = compression.zeros_within(schema, [m.columns for m in marginals])
-        public = neighbours is Neighbours.REPLACE
+        stated = schema.public_rows
+        counted = float(model.meta["rows"]) if neighbours is Neighbours.REPLACE else stated
         fitted: pgm.Fitted | SoftTable
+
+        def with_public(total: float) -> tuple[NoisyMarginal, ...]:
+            exact = public_answers(schema, total)
+            return (*marginals, *(NoisyMarginal.of(m, compression, sizes) for m in exact))
+
         if structure is not None:
             singles = marginals[: len(marginals) - len(tables)]
-            rows = float(model.meta["rows"]) if public else max(1.0, estimate_total(singles)[0])
+            rows = counted or max(1.0, estimate_total(singles)[0])
             fitted = bayes_nets.model_of(structure, tables, compression.domain, rows)
         elif "pgm" in model.meta:
             own = {k.removeprefix("pgm_"): v for k, v in model.arrays.items() if k[:4] == "pgm_"}
             fitted = read_fitted(own, model.meta["pgm"])
         elif "soft0" in model.arrays:
             soft = {c: model.arrays[f"soft{j}"] for j, c in enumerate(compression.domain)}
-            rows = float(model.meta["rows"]) if public else estimate_total(marginals)[0]
+            rows = counted or estimate_total(marginals)[0]
             fitted = SoftTable(soft, max(1.0, rows))
         else:
-            total = float(model.meta["rows"]) if public else None
-            fitted = fit(compression, marginals, zeros, total)
+            rows = counted or max(1.0, estimate_total(marginals)[0])
+            fitted = fit(compression, with_public(rows), zeros, counted)
+        known = fitted.total if neighbours is Neighbours.REPLACE else stated
         return cls(
             schema=schema,
             compression=compression,
             fitted=fitted,
-            marginals=marginals,
-            known=fitted.total if public else None,
+            marginals=with_public(known or estimate_total(marginals)[0]),
+            known=known,
             zeros=zeros,
             structure=structure,
         )
@@ -142,7 +150,7 @@ class Evidence:
         """The number of rows and its standard deviation, from all marginals."""
         if self.known is not None:
             return self.known, 0.0
-        found, spread = estimate_total(self.marginals)
+        found, spread = estimate_total(m for m in self.marginals if not m.public)
         return max(found, 1.0), spread
 
     @property
@@ -254,7 +262,12 @@ class Evidence:
                 self.marginals, self._exact_marginals(rows, rng), strict=True
             )
         )
-        return replace(self, marginals=marginals)
+        found = replace(self, marginals=marginals)
+        scale = {m.columns: found.total[0] / m.values.sum() for m in marginals if m.public}
+        again = [
+            replace(m, values=m.values * scale[m.columns]) if m.public else m for m in marginals
+        ]
+        return replace(found, marginals=tuple(again)) if scale else found
 
     def _noise(self, marginal: NoisyMarginal, rng: np.random.Generator) -> np.ndarray:
         shape = marginal.values.shape
@@ -294,7 +307,7 @@ class Evidence:
 
     def _softly(self, before: SoftTable) -> SoftTable:
         """A table of as many soft rows, fitted to these marginals."""
-        total = self.known or max(1.0, estimate_total(self.marginals)[0])
+        total = self.total[0]
         soft_rows = len(next(iter(before.probabilities.values())))
         return fit_rows(
             self.domain,

@@ -105,12 +105,7 @@ class Linear:
 
     def value(self, evidence: Evidence) -> float:
         """The estimate from the answers of a release, or of its replay."""
-        answers = sum(
-            float(np.sum(c * marginal.values))
-            for c, marginal in zip(self.coefficients, evidence.marginals, strict=True)
-            if c is not None
-        )
-        return self.given(evidence) + answers / evidence.total[0]
+        return self.given(evidence) + self._answered(evidence, public=False)
 
     def noise(self, evidence: Evidence, about: float) -> float:
         """The variance that privacy noise gives it.
@@ -129,16 +124,31 @@ class Linear:
         return noise / evidence.total[0] ** 2
 
     def given(self, evidence: Evidence) -> float:
-        """The part without answers: the constant, and the model's means of unmeasured parts."""
+        """The part without noisy answers: the constant, what public margins add, and the model's
+        means of unmeasured parts.
+        """
+        found = self.function.constant + self._answered(evidence, public=True)
         if not self.unmeasured.parts and not self.unmeasured.within:
-            return self.function.constant
-        return self.function.constant + model_mean(evidence, self.unmeasured)
+            return found
+        return found + model_mean(evidence, self.unmeasured)
+
+    def _answered(self, evidence: Evidence, *, public: bool) -> float:
+        """What the noisy marginals add, or those that are public."""
+        answers = sum(
+            float(np.sum(c * marginal.values))
+            for c, marginal in zip(self.coefficients, evidence.marginals, strict=True)
+            if c is not None and marginal.public == public
+        )
+        return answers / evidence.total[0]
 
 
 def weigh(evidence: Evidence, function: Function) -> Linear:
     """Pool all noisy marginals for the mean of a function, each part by the precision of each."""
     marginals = evidence.marginals
-    precisions = [1.0 / (marginal.sigma**2 * marginal.values.size) for marginal in marginals]
+    precisions = [
+        0.0 if marginal.public else 1.0 / (marginal.sigma**2 * marginal.values.size)
+        for marginal in marginals
+    ]
     scale = 0.0 if evidence.known is not None else 1.0 / sum(precisions)
     found: list[np.ndarray | None] = [None] * len(marginals)
 

@@ -12,6 +12,7 @@ from marginalsyn.errors import ReleaseError
 from marginalsyn.graphical import model as pgm
 from marginalsyn.graphical.compression import Compression
 from marginalsyn.graphical.estimation import estimate_total
+from marginalsyn.graphical.exact_margins import PUBLIC, eased, match
 
 # Steps of a fit at most, and of one that starts at a model of nearly the same answers.
 _STEPS, _WARM_STEPS = 1000, 150
@@ -57,7 +58,13 @@ class NoisyMarginal(Measurement):
             # A deviation of 0 would make one answer outweigh all others.
             sigma=max(float(m.sigma), 1e-6),
             groups=tuple(groups),
+            purpose=m.purpose,
         )
+
+    @property
+    def public(self) -> bool:
+        """Whether it is a public margin, which has no noise."""
+        return self.purpose == PUBLIC
 
     @property
     def whole(self) -> bool:
@@ -80,16 +87,19 @@ def fit(
     warm: pgm.Fitted | None = None,
 ) -> pgm.Fitted:
     """Fit a model as the release did: pulled, with strengths of its own, or not."""
-    total = known
+    total, answers = known, observed(compression, marginals)
     if total is None:
-        singles = [m for m in marginals if len(m.columns) == 1] or list(marginals)
+        noisy = [m for m in marginals if not m.public]
+        singles = [m for m in noisy if len(m.columns) == 1] or noisy
         total = max(1.0, estimate_total(singles)[0])
-    return pgm.fit(
+    public = [m for m in answers if m.purpose == PUBLIC]
+    fitted = pgm.fit(
         compression.domain,
-        observed(compression, marginals),
+        eased(answers) if public else answers,
         total=total,
         zeros=zeros,
         shrinkage=pull,
         warm=warm,
         max_iters=_STEPS if warm is None else _WARM_STEPS,
     )
+    return match(fitted, public)

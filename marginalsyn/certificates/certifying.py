@@ -62,6 +62,11 @@ def buy(
         persons: whether the sums may count several rows of a person.
     """
     statement = release.statement
+    if statement.survey is not None:
+        raise UsageError(
+            "a certificate must be of a release whose rows count alike: this one counted survey "
+            "weights. Nothing was charged"
+        )
     # What would be refused afterwards is refused before anything is spent.
     compose([*statement.charges, charge], statement.target_delta, statement.neighbours)
     preflight(release.path, force=True)

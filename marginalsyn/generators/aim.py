@@ -98,7 +98,7 @@ class AIM(WorkloadGenerator):
         if share is None:
             columns = len(self.schema.names)
             share = ONE_WAY if self.batch == 1 else one_way_share(columns)
-        return share * self.budget.gaussian
+        return share * self.asked_share * self.budget.gaussian
 
     @property
     def one_way_sigma(self) -> float:
@@ -117,9 +117,11 @@ class AIM(WorkloadGenerator):
     def candidates(self, domain: Mapping[str, int]) -> dict[Columns, float]:
         """What may be measured, with AIM's weights."""
         every = self.workload(domain).candidates(domain, self.config.max_cells)
-        # Single columns stay, known or not: they fit whatever the model's size is.
-        left = not_yet_known(every, self.config.known)
-        return {q: weight for q, weight in every.items() if len(q) == 1 or q in left}
+        # Single columns stay, known or not, public ones if there are no others: they fit whatever
+        # the model's size is.
+        left = not_yet_known(every, self.known)
+        singles = {(name,) for name in self.asked_columns or domain}
+        return {q: weight for q, weight in every.items() if q in left or q in singles}
 
     @property
     def plan(self) -> Plan:

@@ -23,9 +23,10 @@ from marginalsyn.generators.marginals import (
     sample_where,
     whole_rows,
 )
-from marginalsyn.generators.workload import Columns
+from marginalsyn.generators.workload import Columns, not_yet_known
 from marginalsyn.graphical import model as pgm
 from marginalsyn.graphical.compression import Compression
+from marginalsyn.graphical.exact_margins import eased
 from marginalsyn.graphical.one_way import draw_frame
 from marginalsyn.graphical.soft_rows import SoftTable, fit_rows
 from marginalsyn.privacy.budget import Budget
@@ -39,6 +40,11 @@ if TYPE_CHECKING:
     from marginalsyn.progress import Progress
     from marginalsyn.table.conditions import Condition
     from marginalsyn.table.schema import Schema
+
+
+_NEAR = (
+    "The public margins are fitted closely, not exactly: soft rows have as many numbers as rows."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,21 +120,23 @@ class AllMarginals(MarginalGenerator):
 
     @cached_property
     def marginals(self) -> list[Columns]:
-        """Every marginal that is measured, small orders first."""
-        domain = self.schema.domain
+        """Every marginal that is measured, small orders first; none that is public."""
+        domain, asked = self.schema.domain, {(name,) for name in self.asked_columns}
         every = (
             q
             for k in range(1, min(self.config.degree, len(domain)) + 1)
             for q in itertools.combinations(domain, k)
         )
         limit = self.config.max_cells
-        return [q for q in every if len(q) == 1 or math.prod(domain[c] for c in q) <= limit]
+        fit = [q for q in every if len(q) == 1 or math.prod(domain[c] for c in q) <= limit]
+        left = not_yet_known(dict.fromkeys(fit, 1.0), self.known)
+        return [q for q in fit if q in asked or (len(q) > 1 and q in left)]
 
     @property
     def sigma(self) -> float:
         """sqrt(|Q| * l2^2 / (2 rho)): |Q| marginals of sensitivity l2 each."""
         l2 = self.budget.neighbours.l2 * math.sqrt(len(self.marginals))
-        return gaussian_sigma(self.budget.gaussian, l2)
+        return gaussian_sigma(self.budget.gaussian, l2 or self.budget.neighbours.l2)
 
     @property
     def plan(self) -> Plan:
@@ -162,7 +170,7 @@ class AllMarginals(MarginalGenerator):
         rng = visit.noise.post
         table = fit_rows(
             one_way.domain,
-            observed,
+            eased(observed),
             total=one_way.total,
             rng=rng,
             soft_rows=self.config.soft_rows,
@@ -182,7 +190,7 @@ class AllMarginals(MarginalGenerator):
                 arrays={**soft, **one_way.compression.arrays()},
                 meta={"columns": list(one_way.domain), "rows": estimated},
             ),
-            warnings=one_way.warnings,
+            warnings=[*one_way.warnings, *([_NEAR] if one_way.margins else [])],
             notes={**notes, "estimated_rows": estimated},
         )
 

@@ -77,8 +77,12 @@ class CliqueTree(WorkloadGenerator):
     @property
     def one_way_sigma(self) -> float:
         """The noise of the one-way marginals."""
-        share = self.config.one_way_share * self.budget.gaussian
-        return self.sigma_for(share / self.columns_to_measure)
+        return self.sigma_for(self.one_way_rho / self.columns_to_measure)
+
+    @property
+    def one_way_rho(self) -> float:
+        """What the one-way marginals cost."""
+        return self.config.one_way_share * self.asked_share * self.budget.gaussian
 
     @property
     def guess(self) -> float:
@@ -93,7 +97,7 @@ class CliqueTree(WorkloadGenerator):
     def candidates(self, domain: Mapping[str, int]) -> dict[Columns, float]:
         """What may be measured beyond single columns, with the workload's weights."""
         every = self.workload(domain).candidates(domain, self.config.max_cells)
-        return not_yet_known({q: w for q, w in every.items() if len(q) > 1}, self.config.known)
+        return not_yet_known({q: w for q, w in every.items() if len(q) > 1}, self.known)
 
     @property
     def plan(self) -> Plan:
@@ -103,9 +107,10 @@ class CliqueTree(WorkloadGenerator):
         more = self.may_sweep and pgm.model_mb(domain, list(candidates)) > self.model_mb
         return Plan(
             split={
-                "one-way": config.one_way_share * self.budget.gaussian,
+                "one-way": self.one_way_rho,
                 "select": config.select_share * self.budget.gaussian,
-                "measure": (1 - config.one_way_share - config.select_share) * self.budget.gaussian,
+                "measure": (1 - config.one_way_share * self.asked_share - config.select_share)
+                * self.budget.gaussian,
             },
             workload=tuple(self.workload(domain).marginals),
             model_mb=self.model_mb,
@@ -149,7 +154,8 @@ class CliqueTree(WorkloadGenerator):
             shares = {q: visit.remaining / len(chosen) for q in chosen}
             inside = list(shares)
         if not shares:  # nothing pays: what is left makes the single columns exact
-            shares = {(c,): visit.remaining / len(one_way.domain) for c in one_way.domain}
+            names = self.asked_columns
+            shares = {(name,): visit.remaining / len(names) for name in names}
             inside = list(shares)
 
         # Measure
@@ -213,7 +219,7 @@ class CliqueTree(WorkloadGenerator):
     def may_sweep(self) -> bool:
         """Whether marginals beyond the tree may be measured: by public facts alone."""
         config = self.config
-        plain = not (config.given or config.known) and config.estimator == "pulled"
+        plain = not (config.given or self.known) and config.estimator == "pulled"
         return config.sweeps > 0 and plain and len(self.schema.names) <= NARROW
 
     def _chance(self, candidates: Mapping[Columns, float], one_way: OneWay) -> float:
@@ -223,6 +229,7 @@ class CliqueTree(WorkloadGenerator):
                 np.sqrt(project_to_simplex(np.asarray(m.values, float), one_way.total)).sum()
             )
             for m in one_way.observed
+            if len(m.columns) == 1
         }
         unit = L1_PER_CELL * one_way.total**0.5
         return unit * sum(

@@ -17,7 +17,7 @@ from marginalsyn.generators.marginals import (
     MarginalConfig,
     MarginalGenerator,
 )
-from marginalsyn.generators.workload import Columns, Workload
+from marginalsyn.generators.workload import Columns, Workload, not_yet_known
 from marginalsyn.graphical import model as pgm
 from marginalsyn.privacy.budget import Budget
 
@@ -86,7 +86,7 @@ class FixedMarginals(MarginalGenerator):
                 "marginals (None) must be a JSON file for a schema without a label; name one with "
                 "--marginals, or a label with --label"
             )
-        found = {q: w for q, w in weights.items() if len(q) > 1}
+        found = not_yet_known({q: w for q, w in weights.items() if len(q) > 1}, self.known)
         for name in self._bare(found):
             # Without it a column would come out as persons have it, not as rows do.
             order = {other: at for at, other in enumerate(domain)}
@@ -103,10 +103,11 @@ class FixedMarginals(MarginalGenerator):
     @property
     def plan(self) -> Plan:
         """The list and the split, before anything is read."""
+        whole = self.budget.gaussian
         return Plan(
             split={
-                "one-way": self.config.one_way_share * self.budget.gaussian,
-                "measure": (1 - self.config.one_way_share) * self.budget.gaussian,
+                "one-way": (first := self.config.one_way_share * self.asked_share) * whole,
+                "measure": (1 - first) * whole,
             },
             workload=tuple(self.wanted),
             model_mb=pgm.model_mb(self.schema.domain, list(self.wanted)),
@@ -123,8 +124,8 @@ class FixedMarginals(MarginalGenerator):
         kept = self._small(one_way.domain)
         size = pgm.model_mb(one_way.domain, list(kept))
         # Where none is kept, the single columns are measured once more.
-        weights = kept or {(name,): 1.0 for name in one_way.domain}
-        unit = visit.remaining / sum(weights.values())
+        weights = kept or {(name,): 1.0 for name in self.asked_columns}
+        unit = visit.remaining / (sum(weights.values()) or 1.0)
         shares = {q: unit * w for q, w in weights.items()}
         merged = visit.merged(one_way.compression.maps)
         observed, released = list(one_way.observed), list(one_way.measurements)

@@ -28,6 +28,7 @@ from marginalsyn.graphical.estimation import (
     round_counts,
     warn_of_noise,
 )
+from marginalsyn.graphical.exact_margins import public_columns
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Charge
 from marginalsyn.privacy.zcdp import gaussian_sigma
@@ -55,6 +56,7 @@ class IndependentConfig(GeneratorConfig):
     name = "independent"
     summary = "one-way marginals only; columns are drawn independently"
     counts_persons = True
+    takes_margins = 1
 
     rows: int | None = option(
         None, "Number of synthetic rows. [default: a noisy estimate of the number of private rows]"
@@ -90,19 +92,25 @@ class Independent(Calibrated):
     config: IndependentConfig
 
     @property
+    def asked(self) -> list[str]:
+        """The columns to be measured: one at least, which also gives the number of rows."""
+        public = public_columns(self.schema)
+        return [name for name in self.schema.names if name not in public] or self.schema.names[:1]
+
+    @property
     def sigma(self) -> float:
-        share = self.budget.gaussian / len(self.schema.names)
+        share = self.budget.gaussian / len(self.asked)
         return gaussian_sigma(share, l2=self.budget.neighbours.l2)
 
     @property
     def cost(self) -> tuple[Charge, ...]:
-        details = {"sigma": self.sigma, "marginals": len(self.schema.names)}
+        details = {"sigma": self.sigma, "marginals": len(self.asked)}
         law, cost = self.budget.gaussian_law, self.budget.gaussian_cost
         return (self.budget.charge(law, "one-way marginals", cost, details),)
 
     @property
     def plan(self) -> Plan:
-        workload = [_measured(self.schema, name) for name in self.schema.names]
+        workload = [_measured(self.schema, name) for name in self.asked]
         cells = sum(self.schema.size(columns) for columns in workload)
         return Plan(
             split={"measure": self.budget.gaussian},
@@ -112,8 +120,8 @@ class Independent(Calibrated):
         )
 
     def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
-        # Select: every column, whatever the data.
-        names = self.schema.names
+        # Select: every column that is not public, whatever the data.
+        names = self.asked
 
         # Measure.
         visit.prepare([(name,) for name in names])
@@ -130,7 +138,7 @@ class Independent(Calibrated):
             m.columns[-1]: project_to_simplex(m.values.ravel(), total).reshape(m.values.shape)
             / total
             for m in measurements
-        }
+        } | public_columns(self.schema)
 
         # Generate.
         progress.report("generate")

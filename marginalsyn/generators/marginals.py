@@ -23,6 +23,7 @@ from marginalsyn.errors import UsageError
 from marginalsyn.generators.batch_selection import model_limit
 from marginalsyn.generators.workload import (
     FOR_WEIGHT,
+    Columns,
     Workload,
     known_pairs,
     model_pairs,
@@ -32,9 +33,11 @@ from marginalsyn.graphical import model as pgm
 from marginalsyn.graphical.chain_model import read_fitted
 from marginalsyn.graphical.compression import Compression
 from marginalsyn.graphical.estimation import draw_possible
+from marginalsyn.graphical.exact_margins import eased, match, public_columns
 from marginalsyn.graphical.one_way import OneWay, draw_frame, summarise_one_way
 from marginalsyn.graphical.private_pgm import fit_mbi, load_mbi
 from marginalsyn.graphical.reference import MODEL_MB
+from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.privacy.zcdp import gaussian_sigma
 from marginalsyn.table.codec import Codec
 
@@ -197,6 +200,7 @@ class MarginalConfig(GeneratorConfig):
     """What the configs of all generators of marginals have."""
 
     counts_persons = True
+    takes_margins = 2
     audit_options = {"merge": 0.0}
     estimator = ESTIMATORS[0]
 
@@ -238,6 +242,38 @@ class MarginalGenerator(Calibrated):
 
     exact = True
 
+    def __post_init__(self) -> None:
+        size = pgm.model_mb(self.schema.domain, self.known) if self.schema.margins else 0.0
+        if size > (limit := self._limit or MODEL_MB):
+            raise UsageError(
+                f"margins (a model of {size:.3g} MB) must fit into {limit:g} MB, since no answer "
+                "is left out of them: state fewer over two columns, or give columns fewer bins"
+            )
+
+    @property
+    def _limit(self) -> float:
+        """The size limit of the model in MB, if the method has one."""
+        return float(getattr(self.config, "max_model_mb", 0.0))
+
+    @property
+    def asked_columns(self) -> list[str]:
+        """The columns to be measured: no margin gives them; one, if the number of rows is open."""
+        schema = self.schema
+        public = public_columns(schema)
+        left = [name for name in schema.names if name not in public]
+        private = self.budget.neighbours is Neighbours.ADD_REMOVE and schema.public_rows is None
+        return left or (schema.names[:1] if private else [])
+
+    @property
+    def known(self) -> tuple[Columns, ...]:
+        """Sets of columns that need no measuring: they are public."""
+        return tuple(m.columns for m in self.schema.public_margins)
+
+    @property
+    def asked_share(self) -> float:
+        """The share of the columns that is measured: what the others would cost goes elsewhere."""
+        return len(self.asked_columns) / max(len(self.schema.names), 1)
+
     def sigma_for(self, amount: float) -> float:
         """The noise on a table of counts that may cost so much of the budget's ``gaussian``."""
         return gaussian_sigma(amount, self.budget.neighbours.l2)
@@ -255,7 +291,7 @@ class MarginalGenerator(Calibrated):
         """
         progress.report("measure", fraction=0.0, text="one-way marginals")
         known = {m.columns[0]: m for m in visit.known if len(m.columns) == 1}
-        names = visit.schema.names
+        names = self.asked_columns
         visit.prepare([(name,) for name in names if name not in known])
         measured = [
             known.get(name) or visit.measure((name,), sigma, purpose="one-way") for name in names
@@ -274,14 +310,16 @@ class MarginalGenerator(Calibrated):
     ) -> pgm.Fitted:
         """Fit a model to measurements over merged codes, by the estimator that was asked for."""
         estimator = estimator or self.config.estimator
+        if one_way.margins:
+            observed = eased(observed)
         if estimator == "mbi":
             zeros = one_way.zeros_within(observed)
             return fit_mbi(one_way.domain, observed, one_way.total, zeros=zeros, warm=warm)
         shrinkage, prior = estimator == "pulled", None
         if shrinkage and one_way.references:
-            limit = getattr(self.config, "max_model_mb", 0.0) + ROOM_MB
+            limit = self._limit + ROOM_MB
             prior = one_way.reference.prior((m.columns for m in observed), limit)
-        return pgm.fit(
+        fitted = pgm.fit(
             one_way.domain,
             observed,
             total=one_way.total,
@@ -292,6 +330,7 @@ class MarginalGenerator(Calibrated):
             shrinkage=shrinkage,
             prior=prior,
         )
+        return match(fitted, one_way.margins)
 
     def draw(
         self,
@@ -328,12 +367,18 @@ class WorkloadGenerator(MarginalGenerator):
     """What generators do alike that choose, for a workload, which marginals to measure."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         model_pairs(self.config.for_, self.schema.names)  # refuses what names no columns
+
+    @property
+    def known(self) -> tuple[Columns, ...]:
+        """Sets of columns that need no measuring: known from earlier views, or public."""
+        return (*self.config.known, *super().known)
 
     @property
     def columns_to_measure(self) -> int:
         """How many single columns have to be measured; at least 1, to divide by."""
-        names: dict[tuple[str, ...], float] = {(name,): 1.0 for name in self.schema.names}
+        names: dict[tuple[str, ...], float] = {(name,): 1.0 for name in self.asked_columns}
         return max(len(not_yet_known(names, self.config.known)), 1)
 
     def known_pairs(self, visit: Visit, one_way: OneWay) -> list[Measurement]:
@@ -352,7 +397,7 @@ class WorkloadGenerator(MarginalGenerator):
             load = Workload.read(knobs.workload, domain)
         else:
             load = Workload.upto(domain, knobs.degree).about(knobs.given)
-            load = Workload(not_yet_known(load.weights, knobs.known))
+            load = Workload(not_yet_known(load.weights, self.known))
         if knobs.for_:
             factor = FOR_WEIGHT if knobs.label_weight == 1 else knobs.label_weight
             return load.aimed(model_pairs(knobs.for_, domain), factor)

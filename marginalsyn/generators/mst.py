@@ -13,7 +13,7 @@ from marginalsyn.contract import Plan, Synthesis
 from marginalsyn.generators.candidate_errors import CandidateErrors
 from marginalsyn.generators.forecast import forecast
 from marginalsyn.generators.marginals import ESTIMATOR, MERGE, MarginalConfig, MarginalGenerator
-from marginalsyn.generators.workload import Columns
+from marginalsyn.generators.workload import Columns, not_yet_known
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.selection import ExponentialMechanism
 
@@ -63,8 +63,10 @@ class MST(MarginalGenerator):
     @property
     def plan(self) -> Plan:
         """The split and the noise, before anything is read."""
+        third = self.budget.gaussian / 3
+        first = third * self.asked_share
         return Plan(
-            split=dict.fromkeys(("one-way", "select", "measure"), self.budget.gaussian / 3),
+            split={"one-way": first, "select": third, "measure": 2 * third - first},
             workload=tuple(itertools.combinations(self.schema.names, 2)),
             facts={
                 "noise deviation": round(self.sigma, 2),
@@ -84,10 +86,11 @@ class MST(MarginalGenerator):
         pairs: list[Columns] = list(itertools.combinations(one_way.domain, 2))
         errors = CandidateErrors(merged, pairs, one_way.domain).errors(model, pairs)
         tree = self._tree(visit, dict(zip(pairs, errors.tolist(), strict=True)))
+        tree = list(not_yet_known(dict.fromkeys(tree, 1.0), self.known))
 
         # Measure: the tree's pairs (or the only column, again) share what is left
         observed, released = list(one_way.observed), list(one_way.measurements)
-        last: list[Columns] = tree or [(name,) for name in one_way.domain]
+        last: list[Columns] = tree or [(name,) for name in self.asked_columns]
         merged.prepare(last)
         for i, pair in enumerate(last):
             sigma = self.sigma_for(visit.remaining / (len(last) - i))

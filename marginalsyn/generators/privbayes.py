@@ -54,6 +54,7 @@ class PrivBayesConfig(MarginalConfig):
     """
 
     name = "privbayes"
+    takes_margins = 0
     summary = "a Bayesian network with privately chosen parents; quick, also delta 0"
     sample_where = None  # type: ignore[assignment]
 

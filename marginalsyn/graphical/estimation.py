@@ -51,9 +51,15 @@ def estimate_total(marginals: Iterable[Measured]) -> tuple[float, float]:
 
 
 def known_total(visit: Visit, measured: Iterable[Measured]) -> tuple[float, float]:
-    """The number of rows and its standard deviation: public under replace, else estimated."""
+    """The number of rows and its standard deviation: public, or estimated.
+
+    It is public under replace, and where a margin states it.
+    """
     if visit.neighbours is Neighbours.REPLACE:
         return float(max(visit.rows, 1)), 0.0
+    if (stated := visit.schema.public_rows) is not None:
+        survey = visit.schema.survey_weight
+        return min(max(stated / (survey.bound if survey else 1.0), 1.0), float(MAX_ROWS)), 0.0
     total, spread = estimate_total(measured)
     return min(max(total, 1.0), float(MAX_ROWS)), spread
 

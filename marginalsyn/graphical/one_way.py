@@ -25,6 +25,7 @@ from marginalsyn.graphical.estimation import (
     project_to_simplex,
     warn_of_noise,
 )
+from marginalsyn.graphical.exact_margins import EXACT, PUBLIC, public_answers, public_columns
 from marginalsyn.graphical.reference import CodedReference, ReferenceModel, trusted
 from marginalsyn.table.codec import Codec
 
@@ -46,7 +47,8 @@ class OneWay:
     """The released one-way marginals and what follows from them.
 
     ``references`` are those that the answers bear out, the best first; ``zeros`` the impossible
-    cells without those of rules.
+    cells without those of rules; ``margins`` are public, over merged codes, and among ``observed``,
+    too.
     """
 
     measurements: tuple[Measurement, ...]
@@ -58,6 +60,7 @@ class OneWay:
     warnings: tuple[str, ...]
     schema: Schema
     references: Sequence[CodedReference] = ()
+    margins: tuple[Measurement, ...] = ()
 
     def zeros_within(self, measured: Iterable[Measurement]) -> tuple[Zero, ...]:
         """Impossible cells for a fit of measurements, those of rules in its cliques among them."""
@@ -76,14 +79,21 @@ def summarise_one_way(
 
     Args:
         visit: tells the schema and the relation.
-        measured: every one-way marginal; what is ``KNOWN`` of them was not measured.
+        measured: every one-way marginal but those that a public margin gives; what is ``KNOWN`` of
+            them was not measured.
         sigma_next: noise that the larger marginals will have, as far as it is known beforehand.
         merge: how readily codes are merged; 0 merges none. None finds it for each column.
     """
     schema = visit.schema
     visit.review(measured)
     total, spread = known_total(visit, measured)
-    untouched = {name for columns, _ in schema.structural_zeros(rules=False) for name in columns}
+    released = tuple(m for m in measured if m.purpose != KNOWN)
+    public = public_answers(schema, total)
+    if public:
+        measured = _with_public(schema, measured, total)
+    zeros = tuple(schema.structural_zeros(rules=False))
+    joint = [columns for columns, _ in zeros] + [m.columns for m in public if len(m.columns) > 1]
+    untouched = {name for columns in joint for name in columns}
     merges = dict(identity(schema.domain).merges)
     references = trusted(visit.references, schema, measured, total)
     settled = {name: c.counts for r in reversed(references) for name, c in r.settled.items()}
@@ -103,17 +113,32 @@ def summarise_one_way(
     chosen = affordable(sizes, short, AFFORDED * total / (L1_PER_CELL * sigma_next))
     merges.update({name: at[chosen[name]] for name, at in found.items()})
     compression = Compression(merges)
+    margins = tuple(compression.compress(m) for m in public)
+    observed = tuple(compression.compress(m) for m in measured)
     return OneWay(
-        measurements=tuple(m for m in measured if m.purpose != KNOWN),
+        measurements=released,
         total=total,
         compression=compression,
         domain=compression.domain,
-        observed=tuple(compression.compress(m) for m in measured),
-        zeros=compression.zeros(schema.structural_zeros(rules=False)),
+        observed=(*observed, *(m for m in margins if len(m.columns) > 1)),
+        zeros=compression.zeros(zeros),
         schema=schema,
         warnings=(*warn_of_noise(total, spread), *_drowned(measured, total)),
         references=[reference.table for reference in references],
+        margins=margins,
     )
+
+
+def _with_public(
+    schema: Schema, measured: Sequence[Measurement], total: float
+) -> list[Measurement]:
+    """Every one-way marginal: the public ones in place of answers, if there are any."""
+    found = {m.columns[0]: m for m in measured}
+    for name, shares in public_columns(schema).items():
+        found[name] = Measurement(
+            columns=(name,), values=shares * total, sigma=EXACT, purpose=PUBLIC
+        )
+    return [found[name] for name in schema.names]
 
 
 def affordable(

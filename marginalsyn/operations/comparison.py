@@ -71,10 +71,16 @@ def both_sides(real: pd.DataFrame, train: pd.DataFrame | None, schema: Schema) -
 
 
 def counted(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
-    """Real rows with the number of each person's rows, where a release has it."""
+    """Real rows with the number of each person's rows, where a release has it.
+
+    With survey weights as many rows, drawn in proportion to them.
+    """
     from marginalsyn.access.private_table import PrivateTable
 
-    unit = schema.unit
+    unit, weight = schema.unit, schema.survey_weight
+    if weight is not None and weight.column in frame and {*schema.names} <= {*frame}:
+        rows = PrivateTable.open(frame[[*schema.names, weight.column]], schema)
+        return rows.unprotected("evaluate a release").frame(weighted=True)
     if unit is None or unit.max_rows == 1 or unit.count in frame:
         return frame
     if unit.column not in frame:
@@ -294,10 +300,11 @@ def _own(
     view = origin.open(None, origin.kept.neighbours).unprotected("evaluate a release")
     name, said = Path(origin.key).name, whose(origin, view)
     if in_sample:
-        return RealRows(f"{name}, in sample{said.of}", view.frame(), None, said.warnings)
+        own = view.frame(weighted=True)
+        return RealRows(f"{name}, in sample{said.of}", own, None, said.warnings)
     if not origin.kept.holdout:
-        return RealRows(f"{name}{said.of}", None, view.frame(), said.warnings)
-    test, train = view.holdout_frame(), view.frame()
+        return RealRows(f"{name}{said.of}", None, view.frame(weighted=True), said.warnings)
+    test, train = view.holdout_frame(weighted=True), view.frame(weighted=True)
     if not tests and len(train) and not len(test):
         return RealRows(f"{name}, of which none was held out{said.of}", None, train, said.warnings)
     if not len(test) or not len(train):

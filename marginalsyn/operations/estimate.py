@@ -142,8 +142,9 @@ class Estimate(OfRelease["Answers"]):
             session.say(f"The page is in {out}.")
         warnings = dict.fromkeys(note for answer in found.answers for note in answer.notes)
         note = (
-            f"Intervals for {_whole(found)}, from the release alone; about {found.rows:,} private "
-            "rows. sampling, noise, rows: shares of the variance."
+            f"Intervals for {_whole(found)}, from the release alone; about {found.rows:,} "
+            f"{'persons' if release.schema.survey_weight else 'private rows'}. sampling, noise, "
+            "rows: shares of the variance."
         )
         return Result(
             found, found.to_json(), list(_tables(found)), [*warnings, *found.warnings], [note]
@@ -177,6 +178,10 @@ def _tables(found: Answers) -> Iterator[str | Columns]:
         yield ""
 
 
+# An interval that is narrower than this share of its ends follows from public margins alone.
+_EXACT = 1e-6
+
+
 def _row(answer: Answer) -> tuple[object, ...]:
     from marginalsyn.answers.estimation import ANSWERED
 
@@ -189,13 +194,19 @@ def _row(answer: Answer) -> tuple[object, ...]:
         why = NOT_MEASURED if answer.measured_share < ANSWERED else "nothing known"
         return (answer.term, "", why, "", "", "", naive, extremes)
     size = max(abs(answer.low), abs(answer.high), abs(answer.estimate))
-    shown = partial(_number, width=answer.high - answer.low, size=size)
+    width = answer.high - answer.low
+    exact = 0 <= width <= _EXACT * size and not math.isnan(answer.naive)
+    width = answer.naive_high - answer.naive_low if exact else width
+    shown = partial(_number, width=width, size=size)
     naive = " to ".join(map(shown, (answer.naive_low, answer.naive_high)))
     return (
         answer.term,
         shown(answer.estimate),
-        f"{shown(answer.low)} to {shown(answer.high)}",
-        *(f"{100 * part:.0f}%" for part in (answer.sampling, answer.noise, answer.rows)),
+        "exact: public" if exact else f"{shown(answer.low)} to {shown(answer.high)}",
+        *(
+            "" if exact else f"{100 * part:.0f}%"
+            for part in (answer.sampling, answer.noise, answer.rows)
+        ),
         "" if math.isnan(answer.naive) else naive,
         " to ".join(map(shown, ends)) if unlike else "",
     )

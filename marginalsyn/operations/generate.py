@@ -101,6 +101,12 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
         range=(1, None),
         metavar="N",
     )
+    keep_weights: bool = option(
+        False,
+        "With survey weights: give the synthetic rows a column of that name, which says how many "
+        "of the population each stands for.",
+        panel="Source",
+    )
     shapes: Sequence[str] = _method(
         ("auto",),
         "A numeric column whose shape the run buys for a twentieth of its budget: bins where the "
@@ -111,6 +117,16 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
         multiple=True,
         show_default=False,
         metavar="COLUMN",
+    )
+    margins: Sequence[Any] = option(
+        (),
+        "Counts or shares over one or two columns that are public, as an office publishes them: a "
+        "CSV file with these columns and `count`, `share` or `percent`. The rows have them, and "
+        "nothing is measured for them. May be repeated.",
+        panel="Source",
+        multiple=True,
+        show_default=False,
+        metavar="FILE",
     )
     reference: Sequence[Any] = option(
         (),
@@ -150,12 +166,15 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
         """Show the plan without reading or spending anything."""
         from marginalsyn.host import calibrate, check_takes_reference
         from marginalsyn.people.tree import LinkedSchema
+        from marginalsyn.table.schema import Schema
 
         config, budget, source = self._asked(session)
         check_takes_reference(config, self.reference)
         schema = source.schema
         plan = calibrate(config, schema, budget)[0].plan
         unit = "one row" if schema.unit is None else schema.unit.text
+        if isinstance(schema, Schema) and schema.survey_weight is not None:
+            unit += f"; {schema.survey_weight.text}"
         facts = {
             "source": source.title,
             "method": config.name,
@@ -192,6 +211,7 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
             ("Model", model),
             *(pair for name, value in plan.facts.items() for pair in _fact(name, value)),
             *(("Reference", str(name)) for name in self.reference),
+            *_known(schema, plan, facts),
         ]
         return Result(plan, facts, [Facts(pairs)], plan.warnings, [DRY_RUN])
 
@@ -278,6 +298,11 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
         constants = [part.strip() for part in self.constant.split(",") if part.strip()]
         linked = find_linked(source, sequence=self.sequence, constants=constants)
         if linked is not None:
+            if self.margins:
+                raise UsageError(
+                    "--margins (of linked tables) must not be given: a unit of theirs is a person "
+                    "with all rows. State them afterwards, of each table, with `steer`"
+                )
             if self.reference:
                 raise UsageError(
                     "--reference (of linked tables) must not be given: only a release of one table "
@@ -290,9 +315,20 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
             raise UsageError("shape (none) must stand alone: name the columns, or none of them")
         chosen = () if shapes == ("none",) else None if shapes == ("auto",) else shapes
         self._warn_of_persons(table, session)
-        schema = with_shapes(table.schema, chosen)
-        schema = schema.with_rules(self.rules) if self.rules else schema
-        return config, budget, replace(table, schema=schema)
+        # What is held out was counted, too: of the rest the margins give shares.
+        held_out = table.kept.holdout > 0
+        schema = table.schema.with_margins(self.margins, relative=held_out)
+        if self.keep_weights:
+            if schema.survey_weight is None:
+                raise UsageError(
+                    "--keep-weights needs a schema with survey_weight, such as "
+                    '"survey_weight": {"column": "weight", "bound": 500}'
+                )
+            kept = schema.survey_weight.model_copy(update={"keep": True})
+            schema = schema.model_copy(update={"survey_weight": kept})
+        if self.rules:
+            schema = schema.with_rules(self.rules)
+        return config, budget, replace(table, schema=with_shapes(schema, chosen))
 
     def _warn_of_persons(self, table: PrivateInput, session: Session) -> None:
         """Say what a promise for rows means where a column's name suggests persons with several.
@@ -377,6 +413,26 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
             f"next: marginalsyn show {self.out}   marginalsyn verify {self.out}",
         ]
         return Result(release, facts, [str(self.out)], statement.warnings, notes)
+
+
+def _known(schema: Any, plan: Any, facts: dict[str, Any]) -> list[tuple[str, object]]:
+    """What is public of a table: its margins, and what survey weights mean for noise."""
+    from marginalsyn.table.schema import Schema
+
+    if not isinstance(schema, Schema):
+        return []
+    lines, weight = [], schema.survey_weight
+    for margin in schema.public_margins:
+        facts.setdefault("margins", []).append(margin.facts)
+        rows = "" if margin.rows is None else f", {margin.rows:,.10g} rows"
+        lines.append(f"{margin.name}{rows}: exact")
+    if weight is not None:
+        sigma = next((v for k, v in plan.facts.items() if "deviation" in k or k == "sigma"), 0.0)
+        facts["survey_weight"] = {"bound": weight.bound, "noise": sigma * weight.bound}
+        times = f", {weight.bound / weight.mean:.3g} times equal weights'" if weight.mean else ""
+        noise = f"noise of the first totals {sigma * weight.bound:,.0f}{times}"
+        lines.append(f"survey weight {weight.column}, at most {weight.bound:g}: {noise}")
+    return _listed("Public", lines)
 
 
 def _leaning(leaned: Any) -> list[str]:

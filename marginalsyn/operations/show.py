@@ -81,6 +81,7 @@ def _describe(release: Release) -> tuple[dict[str, Any], Pairs, Columns]:
         ("Table", schema.title or None),
         ("Rows", f"{rows:,} synthetic rows by {_maker(statement)}"),
         ("Model", chain.get("text") if isinstance(chain, dict) else None),
+        ("Public", ", ".join(margin.name for margin in schema.public_margins) or None),
         ("Weights", _weights(names) if weights is not None else "none"),
         *_promises(statement),
     ]

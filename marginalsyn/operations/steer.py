@@ -33,6 +33,17 @@ def _stated(texts: Sequence[str]) -> dict[str, Any]:
     return stated
 
 
+def _of_margin(path: str | Path) -> dict[str, Any]:
+    """The shares of one column's margin, as an office publishes it."""
+    from marginalsyn.table.margins import read_margin
+
+    entry = read_margin(path)
+    cells = entry.get("counts") or entry.get("shares") or []
+    if len(entry["columns"]) > 1 or not (whole := sum(cell[-1] for cell in cells)):
+        raise UsageError(f"--target-file ({path}) must hold counts or shares of one column")
+    return {entry["columns"][0]: {label: value / whole for label, value in cells}}
+
+
 @dataclass(frozen=True)
 class Steer(Reported, OfRelease["releases.Release"]):
     """Make a release with margins that you state.
@@ -69,7 +80,8 @@ class Steer(Reported, OfRelease["releases.Release"]):
     _: KW_ONLY
     target_file: str | Path | None = option(
         None,
-        'Shares by label, as JSON: `{"income": {"<=50K": 0.5, ">50K": 0.5}}`.',
+        'Shares by label, as JSON: `{"income": {"<=50K": 0.5, ">50K": 0.5}}`; or a CSV file of one '
+        "column's margin, as `generate --margins` takes it.",
         metavar="FILE",
         python=False,
     )
@@ -140,6 +152,8 @@ class Steer(Reported, OfRelease["releases.Release"]):
 
         if self.target_file is None:
             return {}
+        if Path(self.target_file).suffix.lower() == ".csv":
+            return _of_margin(self.target_file)
         found = read_json(Path(self.target_file), "--target-file")
         if not isinstance(found, dict):
             raise UsageError(

@@ -61,6 +61,9 @@ class Synthesizer(BaseEstimator):
             public rows (a frame, or the path of a file), or a release or its folder.
         reference_overlaps: take a reference that shares rows with the private table: all of it is
             public anyway.
+        margins: counts or shares over one or two columns that are public, which the rows then have
+            at no cost: a file, an entry such as ``{"columns": ["sex"], "counts": {"F": 51, "M":
+            49}}``, or a list of them.
         progress: where a fit reports its work; silent by default.
 
     Attributes:
@@ -97,6 +100,7 @@ class Synthesizer(BaseEstimator):
         allow_large_delta: bool = False,
         reference: Given | list[Given] | None = None,
         reference_overlaps: bool = False,
+        margins: str | Path | Mapping[str, Any] | list[Any] | None = None,
         progress: Progress | None = None,
     ) -> None:
         self.method = method
@@ -112,6 +116,7 @@ class Synthesizer(BaseEstimator):
         self.allow_large_delta = allow_large_delta
         self.reference = reference
         self.reference_overlaps = reference_overlaps
+        self.margins = margins
         self.progress = progress
 
     @checked
@@ -311,7 +316,11 @@ class Synthesizer(BaseEstimator):
                 "one with marginalsyn.infer_schema(frame), then replace what it read off the rows "
                 "by public knowledge"
             )
-        return self.schema if isinstance(self.schema, Schema) else Schema.read(self.schema)
+        schema = self.schema if isinstance(self.schema, Schema) else Schema.read(self.schema)
+        if not self.margins:
+            return schema
+        several = self.margins if isinstance(self.margins, list) else [self.margins]
+        return schema.with_margins(several)
 
 
 def _neighbours(value: Neighbours | str) -> Neighbours:

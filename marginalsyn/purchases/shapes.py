@@ -158,7 +158,8 @@ def with_shapes(schema: Schema, columns: Sequence[str] | None = None) -> Schema:
         ['pay']
     """
     if columns is None:
-        columns = [column.name for column in schema.columns if _wide(column)]
+        public = {name for margin in schema.public_margins for name in margin.columns}
+        columns = [c.name for c in schema.columns if _wide(c) and c.name not in public]
     for name in columns:
         if schema.column(name).kind not in ("integer", "continuous"):
             raise SchemaError(f"column ({name!r}) must be integer or continuous to have a shape")

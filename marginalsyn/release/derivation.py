@@ -57,9 +57,28 @@ def guarantee_of(charged: str, lines: Iterable[Sampler], seeded: bool) -> Guaran
     return weakest([charged, *(line.worth for line in lines), *(["none"] if seeded else [])])
 
 
+_FACTS = (
+    "They are constants of the run: from two neighbouring tables, with the same margins given, the "
+    "folder comes out about as likely. What the margins themselves give away was public before and "
+    "is outside the guarantee: an exact count is a fact that two tables that differ by one row "
+    "cannot both have."
+)
+
+
+def vouched(notes: Mapping[str, Any]) -> str:
+    """What public margins, which the curator vouched for, mean for the promise."""
+    names = []
+    for one in notes.get("margins", ()):
+        rows = f"{one['rows']:,.10g} rows" if "rows" in one else ""
+        about = (one.get("source"), rows, f"sha256 {str(one.get('sha256'))[:12]}")
+        names.append(f"{' x '.join(one.get('columns', ()))} ({', '.join(filter(None, about))})")
+    said = f"Public margins, for which the curator vouched: {'; '.join(names)}. {_FACTS}"
+    return said if names else ""
+
+
 def described(notes: Mapping[str, Any]) -> list[str]:
-    """A sentence on each reference that a statement's notes name."""
-    found = []
+    """Sentences on the public margins and the references that a statement's notes name."""
+    found = [text] if (text := vouched(notes)) else []
     for one in notes.get("references", ()):
         name = one.get("name")
         if one.get("kind") == PUBLIC:

@@ -7,6 +7,8 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from marginalsyn.release.derivation import vouched
+
 if TYPE_CHECKING:
     from marginalsyn.release.statement import Statement
 
@@ -101,6 +103,7 @@ def _promise(statement: Statement) -> list[str]:
             "protected unit as without it, but for a chance of delta. A smaller eps protects more."
         )
     found = [f"Protected is {statement.unit}. {bound}"]
+    found += [text] if (text := vouched(statement.notes)) else []
     if statement.schema_drafted:
         found.append(
             "**Not covered**: the list of columns and their ranges was drafted from the real rows."

@@ -20,7 +20,7 @@ from marginalsyn.privacy.recorded_laws import Sampler, merge
 from marginalsyn.release import derivation
 from marginalsyn.release.derivation import SEEDED
 from marginalsyn.release.earlier import as_written
-from marginalsyn.table.unit import Unit
+from marginalsyn.table.unit import SurveyWeight, Unit
 
 __all__ = ["ANOTHER_TOOL", "SEEDED", "Statement", "state", "today"]
 
@@ -91,6 +91,7 @@ class Statement(BaseModel):
     unit: str
     persons: Unit | None = None
     family: PersonUnit | None = None
+    survey: SurveyWeight | None = None
     neighbours: Neighbours
     holdout: float = Field(default=0.0, ge=0, lt=1)
     split: str | None = None
@@ -152,7 +153,7 @@ class Statement(BaseModel):
             if stated != added
             and not math.isclose(stated or 0.0, added or 0.0, rel_tol=1e-6, abs_tol=1e-15)
         ]
-        unit = unit_of(self.neighbours, self.holdout, self.persons or self.family)
+        unit = unit_of(self.neighbours, self.holdout, self.persons or self.family, self.survey)
         if self.unit not in (unit, as_written(unit)):
             problems.append(f"unit must read as it does for {self.neighbours}: {unit}")
         silent = [line for line in derivation.described(self.notes) if line not in self.why]
@@ -195,6 +196,7 @@ class Statement(BaseModel):
             holdout=self.holdout,
             split=self.split,
             persons=self.persons or self.family,
+            survey=self.survey,
             target_delta=self.target_delta,
             seeded=self.seeded or (noise is not None and not noise.private),
             schema_drafted=self.schema_drafted,
@@ -206,7 +208,9 @@ class Statement(BaseModel):
 
     def to_json(self) -> str:
         """Render ``privacy.json``."""
-        silent = {n for n in ("persons", "family", "split", "mu") if getattr(self, n) is None}
+        silent = {
+            n for n in ("persons", "family", "survey", "split", "mu") if getattr(self, n) is None
+        }
         return self.model_dump_json(indent=2, exclude=silent) + "\n"
 
 
@@ -222,6 +226,7 @@ def state(
     holdout: float = 0.0,
     split: str | None = None,
     persons: Unit | PersonUnit | None = None,
+    survey: SurveyWeight | None = None,
     samplers: Iterable[Sampler] = (),
     libraries: Mapping[str, str] | None = None,
     seeded: bool = False,
@@ -252,7 +257,8 @@ def state(
     return Statement(
         generator=generator,
         parameters=plain(parameters),
-        unit=unit_of(neighbours, holdout, persons),
+        unit=unit_of(neighbours, holdout, persons, survey),
+        survey=survey,
         persons=persons if isinstance(persons, Unit) else None,
         family=persons if isinstance(persons, PersonUnit) else None,
         neighbours=neighbours,
@@ -288,7 +294,10 @@ def state(
 
 
 def unit_of(
-    neighbours: Neighbours, holdout: float, persons: Unit | PersonUnit | None = None
+    neighbours: Neighbours,
+    holdout: float,
+    persons: Unit | PersonUnit | None = None,
+    survey: SurveyWeight | None = None,
 ) -> str:
     """Say what is protected. Under replace, a row and its replacement must be on the same side of
     the split.
@@ -296,6 +305,8 @@ def unit_of(
     Which side is a function of the row alone, so a row that changes sides changes the training
     part's size, which that relation makes public.
     """
+    if survey is not None:
+        return f"{unit_of(neighbours, holdout, persons)}; {survey.text}"
     if persons is not None:
         relation = _PERSONS[neighbours, bool(holdout) and neighbours is Neighbours.REPLACE]
         return f"{persons.text}: {relation}"

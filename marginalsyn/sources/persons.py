@@ -36,10 +36,12 @@ if TYPE_CHECKING:
     import ibis
     import ibis.expr.types as ir
 
-    from marginalsyn.table.unit import Unit
+    from marginalsyn.table.unit import SurveyWeight, Unit
 
 # A power of two: counts in units of a person are exact in double precision up to 2^33 persons.
 WHOLE = 2**20
+# A survey weight at its bound: a power of two, too, and every whole part of it has a code.
+PARTS = 2**16
 SHARE = "marginalsyn_share"
 _PERSON, _CONTENT, _TWIN, _HASH, _PLACE, _ROWS = (
     f"marginalsyn_{name}" for name in ("person", "content", "twin", "hash", "place", "rows")
@@ -122,6 +124,20 @@ def turn(table: ibis.Table, columns: Sequence[str], by: str) -> ir.Value:
     return ibis.row_number().over(ibis.window(group_by=table[by], order_by=order))
 
 
+def weighed(table: ibis.Table, weight: SurveyWeight) -> ibis.Table:
+    """The rows with the code of their survey weight in ``SHARE``, in parts of the bound.
+
+    A code is a function of its row alone, from 0 to ``PARTS`` whatever stands there: so much, and
+    no more, one row adds to a count. The column of codes is clipped once more when it is encoded.
+    """
+    import ibis
+
+    known = ibis.coalesce(number(plain(table[weight.column])), 0.0)
+    inside = ibis.greatest(ibis.least(known, weight.bound), 0.0)
+    code = (inside / weight.bound * PARTS).round().cast("int64")
+    return table.mutate(**{SHARE: code}).view()
+
+
 def weights(most: int) -> np.ndarray:
     """The weight of a row by the code in ``SHARE``, int64; persons with up to ``most`` rows."""
     rows = np.arange(1, most + 1)
@@ -155,7 +171,8 @@ def shared(rows: ibis.Table, depth: int) -> ibis.Table:
 
 def with_share(schema: Schema, unit: Unit, *, numbered: bool = False) -> Schema:
     """The schema with a column for the code of a row's weight, for the query that encodes rows."""
-    tops = {SHARE: 2 * unit.max_rows + 1, **dict.fromkeys(NUMBER if numbered else (), DIGITS - 1)}
+    top = 2 * unit.max_rows + 1 if schema.survey_weight is None else PARTS
+    tops = {SHARE: top, **dict.fromkeys(NUMBER if numbered else (), DIGITS - 1)}
     added = [IntegerColumn(name=n, lower=0, upper=top, bins=top + 1) for n, top in tops.items()]
     return Schema(columns=(*schema.columns, *added), missing_tokens=schema.missing_tokens)
 

@@ -26,6 +26,7 @@ from marginalsyn.release.statement import Statement
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.design import resample
 from marginalsyn.table.keeping import record_redrawn
+from marginalsyn.table.margins import code_of_label
 from marginalsyn.table.schema import Schema
 
 METHODS = ("rows", "mmd", "cross-entropy")
@@ -71,10 +72,11 @@ def read_margins(stated: Mapping[str, Any], schema: Schema) -> dict[str, np.ndar
         shares = np.zeros(len(labels))
         if isinstance(given, Mapping):
             for label, share in given.items():
-                if str(label) not in labels:
+                code = code_of_label(column, label)
+                if code is None:
                     listed = ", ".join(labels[:12]) + (", ..." if len(labels) > 12 else "")
                     raise UsageError(f"target ({name}: {label}) must be one of: {listed}")
-                shares[labels.index(str(label))] = _share(name, share)
+                shares[code] = _share(name, share)
         elif isinstance(given, Sequence) and not isinstance(given, str):
             if not 1 <= len(given) <= len(labels):
                 raise UsageError(

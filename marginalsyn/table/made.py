@@ -85,8 +85,25 @@ class ConstantColumn(_MadeColumn):
         return [self.value] * rows
 
 
-MadeColumn = Annotated[IdentifierColumn | ConstantColumn, Field(discriminator="kind")]
-KINDS = ("identifier", "constant")
+class StandingColumn(_MadeColumn):
+    """How many of a population each row stands for: a total, shared by all rows alike.
+
+    Example:
+        >>> StandingColumn(name="weight", total=300).values(2)
+        [150.0, 150.0]
+    """
+
+    kind: Literal["standing"] = "standing"
+    total: float = Field(gt=0, allow_inf_nan=False)
+
+    def values(self, rows: int, first: int = 1) -> list[Any]:
+        return [round(self.total / max(rows, 1), 6)] * rows
+
+
+MadeColumn = Annotated[
+    IdentifierColumn | ConstantColumn | StandingColumn, Field(discriminator="kind")
+]
+KINDS = ("identifier", "constant", "standing")
 
 
 def complete(frame: pd.DataFrame, schema: Schema, first: int = 1) -> pd.DataFrame:

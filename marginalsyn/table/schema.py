@@ -23,10 +23,11 @@ from marginalsyn.table.columns import (
     text_of,
 )
 from marginalsyn.table.made import KINDS, MadeColumn
+from marginalsyn.table.margins import PublicMargin, check_margins, margin_of, read_margin
 from marginalsyn.table.moments import DateColumn, DatetimeColumn, MomentColumn, TimeColumn
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn, NumericColumn
 from marginalsyn.table.parts import part_columns, part_name, parts_of
-from marginalsyn.table.unit import Unit
+from marginalsyn.table.unit import SurveyWeight, Unit
 from marginalsyn.validation import explain, like
 
 if TYPE_CHECKING:
@@ -90,8 +91,13 @@ class Schema(BaseModel):
         rules: what every row keeps, such as ``"age < 15 -> MSP = N"`` or ``"admitted <= left"``;
             no synthetic row breaks one. ``proposed_rules`` were read off rows by a draft and have
             no effect: move those that are public knowledge to ``rules``.
+        margins: counts or shares over one or two columns that are public, such as
+            ``{"columns": ["sex"], "counts": {"F": 2034, "M": 1987}}``, see
+            :func:`~marginalsyn.table.margins.margin_of`. Nothing is measured for them.
         unit: what a release protects where persons have several rows; by default a row. Its
             column of the number of rows is added to ``columns``.
+        survey_weight: the column with each row's weight and its public bound; rows then count so
+            much. A name alone takes a numeric column of ``columns`` for it, and its ``upper``.
         charges: what was spent on the schema itself, where bounds were bought with privacy; every
             statement of a release with this schema counts it.
         drafted_from_data: whether ``infer_schema`` made it; such a schema is not private.
@@ -129,7 +135,9 @@ class Schema(BaseModel):
     impossible: tuple[dict[str, Any], ...] = ()
     rules: tuple[str, ...] = ()
     proposed_rules: tuple[str, ...] = ()
+    margins: tuple[dict[str, Any], ...] = ()
     unit: Unit | None = None
+    survey_weight: SurveyWeight | None = None
     charges: tuple[Charge, ...] = ()
 
     def __init__(self, **data: Any) -> None:
@@ -159,8 +167,8 @@ class Schema(BaseModel):
     @property
     def left_out(self) -> set[str]:
         """Columns that a source may have and no code comes from: dropped, or made again."""
-        unit = {self.unit.column} if self.unit else set()
-        return {*self.drop, *(column.name for column in self.made), *unit}
+        taken = {one.column for one in (self.unit, self.survey_weight) if one}
+        return {*self.drop, *(column.name for column in self.made), *taken}
 
     @property
     def derived(self) -> set[str]:
@@ -227,6 +235,11 @@ class Schema(BaseModel):
         data["impossible"] = tuple(rule for rule in self.impossible if set(rule) <= set(kept))
         data["rules"] = tuple(r.text for r in self.kept_rules if set(r.names) <= set(kept))
         data["proposed_rules"] = ()
+        data["margins"] = tuple(
+            entry
+            for entry, margin in zip(self.margins, self.public_margins, strict=True)
+            if set(margin.columns) <= set(kept)
+        )
         if self.label not in kept:
             data.update(label=None, positive=None)
         return Schema(**data)
@@ -300,9 +313,42 @@ class Schema(BaseModel):
 
         return read_rules(self.rules, self.columns)
 
+    @property
+    def public_margins(self) -> list[PublicMargin]:
+        """What is public of one or two columns."""
+        columns = {column.name: column for column in self.columns} if self.margins else {}
+        return [margin_of(e, columns, f"margins[{i}]") for i, e in enumerate(self.margins)]
+
+    @property
+    def public_rows(self) -> float | None:
+        """The number of rows, if margins make it public: that of the most exact one."""
+        stated = [m for m in self.public_margins if m.rows is not None]
+        return min(stated, key=lambda m: m.half * len(m.places)).rows if stated else None
+
+    def with_margins(
+        self, given: Iterable[Mapping[str, Any] | str | Path], *, relative: bool = False
+    ) -> Schema:
+        """Return a copy with more public margins: entries, or files of them.
+
+        ``relative`` takes all of them for shares: more rows were counted than the table has.
+        """
+        entries = [dict(one) if isinstance(one, Mapping) else read_margin(one) for one in given]
+        every = [*self.margins, *entries]
+        if relative:
+            every = [{**entry, "relative": True} for entry in every]
+        return Schema(**{**self._fields(), "margins": tuple(every)})
+
     def to_json(self) -> str:
         """Return the schema as indented JSON; ``from_json`` reads it back equal."""
-        optional = ("charges", "drop_reasons", "unit", "rules", "proposed_rules")
+        optional = (
+            "charges",
+            "drop_reasons",
+            "margins",
+            "rules",
+            "proposed_rules",
+            "survey_weight",
+            "unit",
+        )
         silent = {name for name in optional if not getattr(self, name)}
         silent |= {"encoding"} if self.encoding == "utf-8" else set()
         data = self.model_dump(mode="json", exclude={*silent, "made"})
@@ -383,7 +429,7 @@ class Schema(BaseModel):
         """The warning follows ``drafted_from_data``: it cannot be left out or outlive it."""
         if not isinstance(data, dict):
             return data
-        data = _with_parts(_counted(_take_out_made(data)))
+        data = _with_parts(_counted(_weighted(_take_out_made(data))))
         return {**data, "warning": DRAFT_WARNING if data.get("drafted_from_data") else None}
 
     @model_validator(mode="after")
@@ -411,6 +457,22 @@ class Schema(BaseModel):
             )
         self._check_label()
         self._check_tokens()
+        if (weight := self.survey_weight) is not None:
+            if weight.column in {*names, *self.drop}:
+                raise ValueError(
+                    f"survey_weight ({weight.column!r}) must not be dropped, or a column of the "
+                    "schema: its name alone takes it out of the columns"
+                )
+            if self.counted:
+                raise ValueError(
+                    "survey_weight must be of rows that count once each: with a unit, count one "
+                    "row a person (max_rows 1), whose weight is then the person's"
+                )
+            if self.open:
+                raise ValueError(
+                    f"survey_weight must wait until categories are bought: "
+                    f"{', '.join(self.open)} (see `marginalsyn schema buy-categories`)"
+                )
         for number, rule in enumerate(self.impossible):
             if not rule:
                 raise ValueError(f"impossible[{number}] must name at least one column")
@@ -424,6 +486,7 @@ class Schema(BaseModel):
                 except ValueError as error:
                     raise ValueError(f"impossible[{number}]: {error}") from None
         self._check_rules()
+        self._check_margins()
         return self
 
     def _check_rules(self) -> None:
@@ -440,6 +503,16 @@ class Schema(BaseModel):
             self.kept_rules  # noqa: B018
             if clashing := clash(self.rules, self.columns):
                 raise ValueError(no_rows(clashing))
+
+    def _check_margins(self) -> None:
+        """Refuse margins where persons are counted, and those that contradict each other."""
+        margins = self.public_margins
+        if margins and self.counted:
+            raise ValueError(
+                "margins must be of rows that count once each: with a unit of several rows a "
+                "person, persons are counted. State them afterwards with `steer`"
+            )
+        check_margins(margins, self.structural_zeros() if margins else ())
 
     def _check_label(self) -> None:
         if self.label is None:
@@ -518,6 +591,19 @@ def _counted(data: dict[str, Any]) -> dict[str, Any]:
             for name, column in zip(named, columns, strict=True)
         ),
     }
+
+
+def _weighted(data: dict[str, Any]) -> dict[str, Any]:
+    """The fields without the column of survey weights, whose upper bound is theirs by default."""
+    given = data.get("survey_weight")
+    name = given if isinstance(given, str) else _given(given, "column")
+    found = [c for c in data.get("columns") or () if _given(c, "name") == name]
+    if not given or not found:
+        return data
+    upper = _given(found[0], "upper")
+    weight = {"column": name, "bound": upper} if isinstance(given, str) else given
+    columns = tuple(c for c in data["columns"] if _given(c, "name") != name)
+    return {**data, "survey_weight": weight, "columns": columns}
 
 
 def _with_parts(data: dict[str, Any]) -> dict[str, Any]:

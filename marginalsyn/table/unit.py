@@ -79,6 +79,33 @@ class Unit(BaseModel):
         )
 
 
+class SurveyWeight(BaseModel):
+    """What each row counts: its survey weight, clipped to a public bound.
+
+    Args:
+        column: of the source, that has the weights. A row without a number there counts 0.
+        bound: the largest weight that counts. Public knowledge, or bought.
+        mean: a public mean of the weights, for forecasts.
+        keep: whether synthetic rows have a column of this name: how many each stands for.
+
+    Example:
+        >>> SurveyWeight(column="PWGTP", bound=500).text
+        "it counts with its survey weight (column 'PWGTP'), at most 500"
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    column: str = Field(min_length=1)
+    bound: float = Field(gt=0, le=1e12, allow_inf_nan=False)
+    mean: float | None = Field(default=None, gt=0)
+    keep: bool = False
+
+    @property
+    def text(self) -> str:
+        """What statements say of a protected row."""
+        return f"it counts with its survey weight (column {self.column!r}), at most {self.bound:g}"
+
+
 def persons_columns(names: Iterable[str]) -> list[str]:
     """The names that look like those of a column that identifies persons.
 

@@ -1,0 +1,163 @@
+"""Survey weights: clipped in the query that counts, so that one row moves counts by one bound."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from marginalsyn import Release, Synthesizer, verify
+from marginalsyn.access.private_table import PrivateTable
+from marginalsyn.errors import SchemaError, UsageError
+from marginalsyn.privacy.charges import ZCDP, Charge
+from marginalsyn.privacy.noise import make_noise
+from marginalsyn.sources.persons import PARTS
+from marginalsyn.table.schema import BooleanColumn, CategoricalColumn, IntegerColumn, Schema
+
+BOUND = 300
+SCHEMA = Schema(
+    columns=(
+        IntegerColumn(name="age", lower=0, upper=99, bins=4),
+        CategoricalColumn(name="sex", categories=("F", "M"), other=False),
+        BooleanColumn(name="ill"),
+        IntegerColumn(name="weight", lower=0, upper=BOUND),
+    ),
+    survey_weight="weight",
+)
+ODD = ["", "N", "-5", "0", "1e20", "inf", "nan", "299.9999", "300", "301", "12.5", "1e-9", "-inf"]
+
+
+def people(rows, rng):
+    usual = rng.integers(1, 400, rows).astype(str)
+    return pd.DataFrame(
+        {
+            "age": rng.integers(0, 100, rows),
+            "sex": rng.choice(["F", "M"], rows),
+            "ill": rng.random(rows) < 0.3,
+            "weight": np.where(rng.random(rows) < 0.5, rng.choice(ODD, rows), usual),
+        }
+    )
+
+
+def counts(frame, marginals, schema=SCHEMA):
+    table = PrivateTable.open(frame, schema)
+    charge = Charge(mechanism="gaussian", cost=ZCDP(rho=0.1))
+    with table.charge([charge], noise=make_noise(), persons=True) as visit:
+        assert visit.whole == PARTS
+        return visit.counts_many(marginals)
+
+
+@pytest.mark.parametrize("form", ["texts", "numbers", "csv"])
+def test_one_row_more_moves_each_marginal_by_at_most_one_bound(form, tmp_path):
+    rng = np.random.default_rng({"texts": 1, "numbers": 2, "csv": 3}[form])
+    marginals = [("age",), ("sex", "ill"), ("age", "sex", "ill"), ()]
+    for trial in range(8):
+        frame = people(int(rng.integers(0, 40)) + 1, rng)
+        if form == "numbers":
+            frame["weight"] = pd.to_numeric(frame["weight"], errors="coerce")
+        tables = [frame, frame.drop(index=int(rng.integers(len(frame))))]
+        if form == "csv":
+            for number, table in enumerate(tables):
+                table.to_csv(tmp_path / f"{trial}-{number}.csv", index=False)
+            tables = [str(tmp_path / f"{trial}-{number}.csv") for number in range(2)]
+        more, less = (counts(table, marginals) for table in tables)
+        for key in marginals:
+            moved = np.asarray(more[key] - less[key])
+            # Exact: the noise is for a sensitivity of 1 and not of 1.0000001.
+            assert np.count_nonzero(moved) <= 1
+            assert moved.min() >= 0
+            assert moved.sum() <= 1
+
+
+def test_counts_are_sums_of_clipped_weights():
+    frame = people(300, np.random.default_rng(0))
+    weights = pd.to_numeric(frame["weight"], errors="coerce").fillna(0).clip(0, BOUND)
+    found = counts(frame, [("sex",), ()])
+    sums = weights.groupby(frame["sex"]).sum()
+    assert found["sex",] * BOUND == pytest.approx(sums.to_numpy(), abs=300 * BOUND / PARTS)
+    assert float(found[()]) == found["sex",].sum()
+
+
+def test_of_a_person_one_row_counts_with_its_own_weight():
+    frame = people(60, np.random.default_rng(4)).assign(weight="500", id=np.repeat(range(20), 3))
+    schema = Schema(**{**SCHEMA.model_dump(), "unit": {"column": "id", "max_rows": 1}})
+    assert float(counts(frame, [()], schema)[()]) == 20
+    with pytest.raises(SchemaError, match="max_rows 1"):
+        Schema(**{**SCHEMA.model_dump(), "unit": {"column": "id", "max_rows": 3}})
+
+
+@pytest.fixture(scope="module")
+def survey():
+    rng = np.random.default_rng(5)
+    frame = people(4000, rng)
+    frame["weight"] = np.where(frame["sex"] == "F", 200, 20) + rng.integers(0, 30, len(frame))
+    return frame
+
+
+def test_rows_and_totals_are_those_of_the_population(survey, tmp_path):
+    weights = survey["weight"].astype(float).clip(0, BOUND)
+    made = Synthesizer(method="mst", eps=3, schema=SCHEMA, seed=1).fit(survey)
+    share = weights[survey["sex"] == "F"].sum() / weights.sum()
+    assert made.synthetic_["sex"].eq("F").mean() == pytest.approx(share, abs=0.02)
+    notes = made.privacy_.notes
+    assert notes["estimated_population"] == pytest.approx(weights.sum(), rel=0.02)
+    assert {
+        m.sigma / p["sigma"]
+        for m, p in zip(made.measurements_[:3], made.privacy_.payments[:3], strict=True)
+    } == {BOUND}
+    release = made.release(tmp_path / "made")
+    assert verify(release.path) == []
+    assert "it counts with its survey weight (column 'weight'), at most 300" in (
+        release.statement.unit
+    )
+    for answer in release.estimate(count="sex", seed=1).itertuples():
+        truth = weights[survey["sex"] == answer.term[-1]].sum()
+        half = (answer.high - answer.low) / 2
+        assert abs(answer.estimate - truth) < 4 * half  # of some five deviations and more
+        assert half < 0.05 * weights.sum()
+
+
+def test_rows_say_how_many_they_stand_for(run, folder, survey):
+    survey.to_csv("p.csv", index=False)
+    SCHEMA.write("s.json")
+    asked = ["generate", "--data", "p.csv", "--schema", "s.json", "--eps", "1", "--method", "mst"]
+    assert "weight, at most 300: noise" in run(*asked, "--dry-run").output
+    run(*asked, "--keep-weights", "--rows", "500")
+    frame = Release.read("release").frame()
+    population = Release.read("release").statement.notes["estimated_population"]
+    assert len(frame) == 500
+    written = pd.read_csv("release/synthetic.csv")
+    assert written["weight"].sum() == pytest.approx(population, rel=1e-3)
+    run("sample", "--rows", "40", "--out", "more.csv")
+    assert pd.read_csv("more.csv")["weight"].sum() == pytest.approx(population, rel=1e-3)
+    run("evaluate", "--reports", "marginals")
+    assert "2-way" in (folder / "evaluation" / "report.html").read_text()
+    run("weight", "--eps", "1", "--method", "rake", code=2)
+    run("certify", "--eps", "1", code=2)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"method": "privbayes"}, "methods that can are aim"),
+        ({"method": "kme"}, "methods that can are aim"),
+        ({"neighbours": "replace"}, "needs add-remove"),
+    ],
+)
+def test_what_cannot_count_weights_is_refused(asked, said, survey):
+    with pytest.raises(UsageError, match=said):
+        Synthesizer(eps=1, schema=SCHEMA, **asked).fit(survey)
+
+
+def test_a_schema_says_which_column_and_bound():
+    whole = {**SCHEMA.model_dump(), "survey_weight": {"column": "weight", "bound": 120.5}}
+    assert Schema(**whole).survey_weight.bound == 120.5
+    assert Schema.from_json(SCHEMA.to_json()) == SCHEMA
+    with pytest.raises(SchemaError, match="survey_weight"):
+        Schema(**{**whole, "survey_weight": {"column": "weight", "bound": -1}})
+    with pytest.raises(SchemaError, match="survey_weight"):
+        Schema(**{**whole, "survey_weight": "town"})
+    with pytest.raises(SchemaError, match="column of numbers in the source"):
+        PrivateTable.open(
+            pd.DataFrame({"age": [1], "sex": ["F"], "ill": [True]}), SCHEMA
+        ).check_layout()
