@@ -198,7 +198,7 @@ class Start(Drafting, Operation[None]):
         method = self.method or default_method(Generate)
         make_config(method, {})
         Budget(eps=self.eps)
-        vouched = _vouched_for(self.public, self.data, [*self.kinds, *self.keep])
+        vouched = _vouched_for(self.public, self.data, [*self.kinds, *self.keep, *self.missing])
         data = brought(self.data, notes)
         several = isinstance(vouched, LinkedSchema) or (vouched is None and holds_several(data))
         data = data if several else table_of(data)
@@ -208,6 +208,7 @@ class Start(Drafting, Operation[None]):
             label=self.label,
             kinds=dict(self.kinds),
             keep=tuple(self.keep),
+            missing=dict(self.missing),
             eps=self.eps,
             method=method,
             holdout=self.holdout,
@@ -271,7 +272,12 @@ class Start(Drafting, Operation[None]):
                     public = with_unit(labelled(vouched, known.label), known.persons)
                     return described(choices.data, public, sep=self.sep)
                 return draft_schema(
-                    choices.data, known.label, sep=self.sep, kinds=known.kinds, keep=known.keep
+                    choices.data,
+                    known.label,
+                    sep=self.sep,
+                    kinds=known.kinds,
+                    keep=known.keep,
+                    missing=known.missing,
                 )
 
         began = time.monotonic()
@@ -372,7 +378,7 @@ def _vouched_for(
         )
     if changed:
         raise UsageError(
-            "--kind and --keep change a draft: write into --public's file what you want"
+            "--kind, --keep and --missing change a draft: write into --public's file what you want"
         )
     schema = (LinkedSchema if linked_file(public) else Schema).read(public)
     if schema.drafted_from_data:

@@ -54,6 +54,8 @@ class Choices:
     several: bool = False
     links: Mapping[str, str] = field(default_factory=dict)
     most: Mapping[str, int] = field(default_factory=dict)
+    # By column, the numbers that mean missing; of other columns, those that clearly do.
+    missing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def bounds_eps(self) -> float:

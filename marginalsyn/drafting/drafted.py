@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from typing import Any
@@ -15,15 +15,15 @@ from marginalsyn.drafting.guess import (
     MOST_CATEGORIES,
     OPEN,
     SURE_TRUTHS,
-    Guess,
     guess,
     guess_categories,
-    guess_moment,
-    guess_number,
     guess_open,
+    guess_truth,
     id_pattern,
 )
+from marginalsyn.drafting.spellings import Guess, guess_moment, guess_number
 from marginalsyn.drafting.survey import MOST_TEXTS, Facts
+from marginalsyn.drafting.tails import Ends
 from marginalsyn.errors import SchemaError
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn, Column, OrdinalColumn
 from marginalsyn.table.made import ConstantColumn, IdentifierColumn
@@ -32,6 +32,10 @@ from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
 from marginalsyn.table.wording import NumberFormat
 
 MOST_SPARSE_INTEGERS = 12
+# Whole numbers that no one adds up: postal codes.
+POSTAL = re.compile(
+    r"(^|_|\s|-)(zip|zipcode|plz|post|postal|postcode|postleitzahl|cap)(\d|_|\s|-|$)", re.IGNORECASE
+)
 IDENTIFIER = re.compile(r"(^|_|\s|-)(id|uuid|guid|key|index|nr|no)$|[a-z]I[Dd]$", re.IGNORECASE)
 MOMENTS: dict[str, type[MomentColumn]] = {
     "date": DateColumn,
@@ -56,6 +60,30 @@ class Found:
 
     column: Any
     why: str
+
+
+def with_tokens(found: Found, tokens: Sequence[Any]) -> Found:
+    """A drafted column in which some numbers mean missing."""
+    known = dict.fromkeys((*found.column.missing_tokens, *tokens))
+    fields = {**found.column.model_dump(), "missing_tokens": tuple(known), "nullable": True}
+    why = f"{found.why}; missing where {', '.join(map(str, tokens[:3]))}"
+    return Found(type(found.column)(**fields), why)
+
+
+def without_codes(fact: Facts, codes: Sequence[float], ends: Ends) -> Facts:
+    """The facts on the numbers of a column that remain without some codes."""
+    gone = sum(ends.codes[code] for code in codes)
+    lower, upper = ends.without(codes)
+    return replace(
+        fact,
+        known=fact.known - gone,
+        distinct=fact.distinct - len(codes),
+        numbers=fact.numbers - gone,
+        finite=fact.finite - gone,
+        whole=fact.whole - gone,
+        lower=fact.lower if lower is None or not codes else lower,
+        upper=fact.upper if upper is None or not codes else upper,
+    )
 
 
 def typed_moment(kind: Any) -> str | None:
@@ -94,11 +122,15 @@ def draft_column(
         if asked is None and _numbers_rows(name, fact) and not label:
             return Found(IdentifierColumn(name=name), "whole numbers that number the rows")
         day = guess_moment(spelt, fact.known) if spelt else None
+        if POSTAL.search(name) and spelt and fact.integer and not label:
+            few = fact.distinct <= MOST_CATEGORIES
+            code = guess_categories(spelt, ()) if few else guess_open(spelt, (), fact.distinct)
+            return _column_of(code, label, common)
         if day is None or day.kind != "date":
             return _numeric(fact, values, label, common)
     few = fact.distinct <= MOST_CATEGORIES
     if label and few:
-        found = guess_categories(spelt, ())
+        found = guess_truth(spelt, fact.known) or guess_categories(spelt, ())
     else:
         named = bool(IDENTIFIER.search(name))
         found = guess(name, spelt, rows=fact.known, distinct=fact.distinct, named_id=named)

@@ -33,6 +33,17 @@ def kinds_of(given: Sequence[str]) -> dict[str, str]:
     return found
 
 
+def missing_of(given: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Numbers that mean missing by column, out of texts such as ``NAME=VALUE``."""
+    found: dict[str, tuple[str, ...]] = {}
+    for text in given:
+        name, equals, value = text.rpartition("=")
+        if not (equals and name and value):
+            raise UsageError(f"--missing ({text}) must be NAME=VALUE, as in --missing weight=-9")
+        found[name] = found.get(name, ()) + ((value,) if value != "none" else ())
+    return found
+
+
 def words_of(typed: str) -> list[str]:
     """What was typed, in words; names with spaces in quotes."""
     try:
@@ -74,6 +85,16 @@ class Drafting(Separated, OfPersons):
         "Keep a column that would be dropped or replaced by made-up values. May be repeated.",
         multiple=True,
         metavar="NAME",
+    )
+
+    missing: Mapping[str, tuple[str, ...]] = option(
+        None,
+        "Take this number of a column for a missing value; NAME=none takes every number as it is. "
+        "[default=numbers such as -9 and 999 that stand alone outside the range of the rest] May "
+        "be repeated.",
+        multiple=True,
+        parse=missing_of,
+        metavar="NAME=VALUE",
     )
 
 
