@@ -56,9 +56,12 @@ class ColumnCheck:
         if self.unparsable:
             lines.append(f"{self.unparsable} not numbers{self._such_as()}: {absent}")
         if self.unseen:
+            listed = {label.lower() for label in labels}
+            case = any(text.lower() in listed for text in self.examples)
             lines.append(
                 f"{self.unseen} not in the schema{self._such_as()}: "
                 f"become {labels[column.unseen_code]!r}"
+                + ('; case alone differs: add "ignore_case": true to the column' if case else "")
             )
         if self.low:
             lines.append(f"{self.low} below the lower bound: clipped into {labels[0]!r}")

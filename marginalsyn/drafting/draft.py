@@ -63,6 +63,7 @@ class Verdict:
         example: a made-up value, as a release would have it.
         missing: the share of values that are missing.
         open: whether the categories are to be bought.
+        misfit: what becomes of values that do not come through as they are.
     """
 
     name: str
@@ -73,6 +74,7 @@ class Verdict:
     example: str = ""
     missing: float = 0.0
     open: bool = False
+    misfit: str = ""
 
 
 @dataclass(frozen=True)
@@ -443,6 +445,7 @@ def _verdicts(
                 example="" if still_open else str(invented[name].iloc[0]),
                 missing=check.missing / max(check.rows, 1),
                 open=still_open,
+                misfit="; ".join(check.notes()),
             )
         else:
             yield Verdict(name, "drop", whys[name])

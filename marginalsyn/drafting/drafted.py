@@ -32,6 +32,8 @@ from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
 from marginalsyn.table.wording import NumberFormat
 
 MOST_SPARSE_INTEGERS = 12
+# A kind that a person asks for must read this share of the values.
+LEAST_ASKED = 0.05
 # Whole numbers that no one adds up: postal codes.
 POSTAL = re.compile(
     r"(^|_|\s|-)(zip|zipcode|plz|post|postal|postcode|postleitzahl|cap)(\d|_|\s|-|$)", re.IGNORECASE
@@ -231,14 +233,22 @@ def _guess_as_asked(name: str, fact: Facts, spelt: list[tuple[str, int]], asked:
         return Guess(asked, why, {"pattern": pattern})
     if asked == "constant":
         return Guess(asked, why)
-    if asked in ("integer", "continuous"):
-        found = guess_number(spelt, fact.known)
+    if asked in ("integer", "continuous") or asked in MOMENTS:
+        guess_it = guess_moment if asked in MOMENTS else guess_number
+        known = sum(count for _, count in spelt)
+        found = guess_it(spelt, known, LEAST_ASKED)
+        if found is None and not (fact.numbers and asked not in MOMENTS):
+            raise SchemaError(
+                f"column ({name!r}) must hold values of the kind {asked}: it has texts such as "
+                f"{spelt[0][0]!r}; --kind {name}=categorical, or drop"
+            )
         fields = found.fields if found is not None else {}
-        return Guess(asked, why, {"nullable": True, "decimals": fact.decimals, **fields})
-    if asked in MOMENTS:
-        found = guess_moment(spelt, fact.known)
-        fields = found.fields if found is not None and found.kind == asked else {}
-        return Guess(asked, why, {"nullable": True, **fields})
+        if asked in MOMENTS and found is not None and found.kind != asked:
+            fields = {}
+        decimals = {} if asked in MOMENTS else {"decimals": fact.decimals}
+        tokens = found.tokens if found is not None else ()
+        why = f"{why}: {found.why}" if found is not None else why
+        return Guess(asked, why, {"nullable": True, **decimals, **fields}, tokens)
     if asked == OPEN:
         return replace(guess_open(spelt, (), fact.distinct), why=why)
     if not spelt or fact.distinct > MOST_TEXTS:

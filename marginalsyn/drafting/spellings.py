@@ -81,8 +81,14 @@ class Guess:
     tokens: tuple[str, ...] = ()
 
 
-def guess_moment(texts: Texts, known: int) -> Guess | None:
-    """The formats of dates, moments or times that nearly all texts have; mostly there is one."""
+def guess_moment(texts: Texts, known: int, fit: float = FIT) -> Guess | None:
+    """The formats of dates, moments or times that most texts have; mostly there is one.
+
+    Args:
+        texts: with how often they occur.
+        known: how often they all do.
+        fit: the share that must be read.
+    """
     if not any(sign in texts[0][0] for sign in "-./: ") and not re.match(r"\d{8}$", texts[0][0]):
         return None
     chosen: list[tuple[int, str]] = []
@@ -99,7 +105,7 @@ def guess_moment(texts: Texts, known: int) -> Guess | None:
         chosen.append((most, form))
         left = [(text, count) for text, count in left if not is_moment(text, form)]
     unread = sum(count for _, count in left)
-    if not chosen or unread > (1 - FIT) * known:
+    if not chosen or unread > (1 - fit) * known:
         return None
     if len({TimeFormat(form).dated for _, form in chosen}) > 1:
         return None
@@ -177,7 +183,7 @@ def is_moment(text: str, form: str) -> bool:
     return not style.dated or 1800 <= found.year <= 2199
 
 
-def guess_number(texts: Texts, known: int) -> Guess | None:
+def guess_number(texts: Texts, known: int, fit: float = FIT) -> Guess | None:
     """Numbers with currencies, units, decimal commas, limits of detection or some odd words."""
     groups: dict[str, list[_Number]] = {}
     left: list[tuple[str, int]] = []
@@ -192,7 +198,7 @@ def guess_number(texts: Texts, known: int) -> Guess | None:
     factors = _factors(groups)
     for unit in [unit for unit in groups if unit not in factors]:
         left += [(one.text, one.count) for one in groups.pop(unit)]
-    if sum(count for _, count in left) > (1 - FIT) * known:
+    if sum(count for _, count in left) > (1 - fit) * known:
         return None
     main = next(iter(factors))
     comma = any(re.search(r"\d,\d{1,2}$", one.digits) for g in groups.values() for one in g)

@@ -18,8 +18,6 @@ from click.testing import CliRunner, Result
 
 from marginalsyn import LinkedRelease, Schema
 from marginalsyn.cli import start, start_forecast
-from marginalsyn.errors import UsageError
-from marginalsyn.operations.drafting import words_of
 from marginalsyn.release.folder import Release
 
 Run = Callable[..., Result]
@@ -75,7 +73,7 @@ def test_questions_are_answered_in_words(
 
     monkeypatch.setattr(start, "_at_terminal", lambda: True)
     opened: list[str] = []
-    monkeypatch.setattr(start.click, "launch", opened.append)
+    monkeypatch.setattr(start, "_open", lambda page: opened.append(str(page)))
     words = ["leek", "public", "public"]
     answers = ["wrd=drop", "ward=drop", "", "il", "ill", "y", *words, "n"]
     asked = ["start", "people.csv", "--method", "independent", "--holdout", "0.3"]
@@ -136,7 +134,7 @@ def answered(*words: str, commands: tuple[str, ...] = ()) -> Result:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(start, "_at_terminal", lambda: True)
         patch.setattr(start_forecast, "run", some)
-        patch.setattr(start.click, "launch", lambda page: None)
+        patch.setattr(start, "_open", lambda page: None)
         return CliRunner().invoke(cli, asked, input="\n".join(answers) + "\n")
 
 
@@ -235,15 +233,6 @@ def test_what_cannot_go_on_is_said_before_anything_is_read(run: Run, folder: Pat
     (folder / "release").mkdir()
     (folder / "release" / "mine.txt").write_text("x")
     assert "release folder" in run("start", "hospital.csv", "--yes", code=1).stderr
-
-
-def test_names_with_spaces_are_typed_in_quotes() -> None:
-    assert words_of("'blood pressure=integer' zip=drop") == [
-        "blood pressure=integer",
-        "zip=drop",
-    ]
-    with pytest.raises(UsageError, match="close its quotes"):
-        words_of("'blood pressure=integer")
 
 
 def test_the_password_of_an_address_serves_the_evaluation_too(
