@@ -78,7 +78,7 @@ def brought(data: str, notes: Notes) -> str:
         return data
     shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
     name = Path(unquote(parts.path)).name
-    if not name:
+    if not (name and parts.netloc):
         raise UsageError(f"data ({shown}) must name a file, such as https://host/people.csv")
     _refuse_present(Path(name))
     try:

@@ -14,6 +14,7 @@ from marginalsyn.errors import SchemaError
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn
 from marginalsyn.table.numeric import IntegerColumn
 from marginalsyn.table.schema import AnyColumn, Schema
+from marginalsyn.validation import like
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -88,7 +89,10 @@ def layout_problems(names: Iterable[str], schema: Schema) -> list[str]:
     unknown = [name for name in dict.fromkeys(found) if name not in known]
     problems = []
     if lacking:
-        problems.append(f"columns ({', '.join(lacking)}) must be in the table: they are missing")
+        near = like(lacking[0], unknown or found)
+        problems.append(
+            f"columns ({', '.join(lacking)}) must be in the table: they are missing{near}"
+        )
     if twice:
         problems.append(f"columns ({', '.join(twice)}) must be in the table once: rename them")
     if unknown:

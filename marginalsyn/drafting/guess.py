@@ -94,7 +94,8 @@ def guess(name: str, texts: Texts, *, rows: int, distinct: int, named_id: bool) 
         pattern = id_pattern([text for text, _ in left])
         return Guess("identifier", "every row has another one", {"pattern": pattern})
     if distinct > MOST_CATEGORIES:
-        if distinct > 0.5 * rows or (length > 40 and worded > 0.5):
+        free = distinct > 0.5 * rows or (length > 40 and worded > 0.5)
+        if free and not code_prefixes([text for text, _ in left]):
             return Guess("drop", f"free text: {distinct:,} different texts in {rows:,} rows")
         return guess_open(left, tokens, distinct)
     return guess_categories(left, tokens)

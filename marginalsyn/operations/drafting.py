@@ -170,28 +170,30 @@ def without_lost_columns(
         column = schema.column(name)
         assert isinstance(column, CategoricalColumn)
         counts, total = texts[name], max(sum(count for _, count in texts[name]), 1)
+        lengths = [column.prefixes, *((length,) for length in reversed(column.prefixes))]
         options = [column] + [
-            column.model_copy(update={"prefixes": (length,), "shorten": True})
-            for length in reversed(column.prefixes)
+            column.model_copy(update={"prefixes": one, "shorten": True}) for one in lengths if one
         ]
-        shares, needed = [], []
+        shares: list[float] = []
         for choice in options:
-            tried = _with_column(schema, choice)
-            plan = Categories.within(tried, budget)
+            plan = Categories.within(_with_column(schema, choice), budget)
             assert isinstance(plan, Categories)
             # In rows of the file: a person's rows count as one together.
-            needed.append(plan.least * total / max(seen, 1))
-            left, found = dict(counts), 0
+            needed = plan.least * total / max(seen, 1)
+            left, found, levels = dict(counts), 0, []
             for length in plan.lengths[name]:
                 sums: Counter[str] = Counter()
                 for text, count in left.items():
                     sums[text[:length]] += count
-                found += sum(count for count in sums.values() if count >= needed[-1])
-                left = {t: count for t, count in left.items() if sums[t[:length]] < needed[-1]}
-            shares.append(found / total)
+                found += sum(count for count in sums.values() if count >= needed)
+                left = {text: n for text, n in left.items() if sums[text[:length]] < needed}
+                levels.append(found / total)
+            # Whole texts that are hardly listed are not worth counting.
+            whole = choice is not column or levels[0] >= LEAST
+            shares.append(levels[-1] if whole else levels[0])
         best = next((at for at, share in enumerate(shares) if share >= WELL), None)
         best = max(range(len(shares)), key=lambda at: shares[at]) if best is None else best
-        why = f"of its {len(counts):,} texts those of {needed[0]:.0f} rows or more would be listed"
+        why = f"of its {len(counts):,} texts those of {needed:.0f} rows or more would be listed"
         if shares[best] < LEAST and len(schema.columns) > 2 and name != schema.label:
             said.append(f"{name} is left out: {why}, {shares[0]:.0%} of the rows; --keep {name}")
             reasons = {**schema.drop_reasons, name: "too many values for so few rows"}
@@ -199,9 +201,9 @@ def without_lost_columns(
             schema = schema.model_copy(update={"drop_reasons": reasons})
         elif best:
             schema = _with_column(schema, options[best])
-            length = options[best].prefixes[0]
+            long = " or ".join(map(str, options[best].prefixes))
             said.append(
-                f"{name} is shortened to {length} characters: {why}, {shares[0]:.0%} of the rows, "
+                f"{name} is shortened to {long} characters: {why}, {shares[0]:.0%} of the rows, "
                 f"and {shares[best]:.0%} of the shortened ones; --keep {name} leaves it as it is"
             )
     return schema, said
