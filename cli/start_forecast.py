@@ -258,7 +258,7 @@ CELLS = 100
 # What a draft reads off the rows, in which fields of a column, and where else it may come from.
 KINDS, CATEGORIES, BOUNDS = "kinds and spellings", "categories", "bounds"
 VALUES = ("categories", "synonyms", "ignore_case", "other", "other_label")
-ENDS = ("lower", "upper", "bins")
+ENDS = ("lower", "upper", "bins", "shape")
 PRIVATE, PUBLIC, LEAK = "private", "public", "leak"
 ANSWERS = {
     KINDS: (LEAK, PUBLIC),

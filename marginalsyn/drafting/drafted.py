@@ -188,7 +188,7 @@ def widest(column: Any, bins: int) -> Any:
         upper = max(0.0, 2 * column.above)
     if column.whole:
         lower, upper = int(lower), int(upper)
-    return type(column)(**{**data, "lower": lower, "upper": upper, "bins": bins})
+    return type(column)(**{**data, "lower": lower, "upper": upper, "bins": bins, "shape": None})
 
 
 def bounded(column: Any, low: float | None, high: float | None) -> Any:

@@ -5,13 +5,14 @@ Both are read off the rows and are not private: a draft shows them and is marked
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from marginalsyn.drafting.survey import lots, numbers_of
-from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
+from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn, Shape
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -28,7 +29,10 @@ FEWEST_FOR_ZERO = 20
 # A code is a value of the column rather than missing if more rows than this have it.
 MOST_SHARE = 0.5
 BEYOND = 1e12
-LEVELS = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
+LEVELS = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 0.999)
+# How fast a tail falls: beyond its beginning L a share (L / x) ** power is larger than x.
+POWERS = (1, 1.5, 2, 3, 5)
+PIECES = 8
 # Bins of a long tail: as many as a table of some thousand rows supports.
 MOST_BINS = 16
 # What a power of ten is cut at, from the coarsest grid to the finest.
@@ -132,8 +136,8 @@ def with_tail_bins(column: Any, quantiles: Sequence[float]) -> Any:
 
     Example:
         >>> crp = ContinuousColumn(name="crp", lower=0, upper=500, decimals=1)
-        >>> with_tail_bins(crp, [0.3, 0.6, 2, 4.6, 11, 60, 130]).bins
-        (1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 30.0, 50.0, 100.0, 200.0, 300.0)
+        >>> with_tail_bins(crp, [0.3, 0.6, 2, 4.6, 11, 60, 130, 400]).bins
+        (0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0, 50.0, 70.0, 100.0)
     """
     if not isinstance(column, IntegerColumn | ContinuousColumn) or column.bins != "auto":
         return column
@@ -161,15 +165,35 @@ def with_tail_bins(column: Any, quantiles: Sequence[float]) -> Any:
             )
     for edges in reversed(options):
         places = max(0, -math.floor(math.log10(step)))
-        cut = sorted({round(edge, places) for edge in edges if lower < edge < upper})
+        # Where few rows are, more bins would show noise: the last one falls off by a power.
+        last = max(quantiles[6], edges[0]) if lower >= 0 else upper
+        cut = sorted(
+            {round(edge, places) for edge in edges if lower < edge < upper and edge <= last}
+        )
         if not cut or len(cut) >= MOST_BINS:
             continue
         bins = tuple(int(edge) for edge in cut) if column.whole else tuple(cut)
+        shape = _falling(quantiles, bins[-1], upper, places) if lower >= 0 else None
         try:
-            return type(column)(**{**column.model_dump(), "bins": bins})
+            return type(column)(**{**column.model_dump(), "bins": bins, "shape": shape})
         except ValueError:
             continue  # the column's decimals leave a bin without a value
     return column
+
+
+def _falling(quantiles: Sequence[float], start: float, end: float, places: int) -> Shape | None:
+    """How the values of the last bin lie in it: their number falls with a round power."""
+    far = math.log(max(quantiles[7] / max(quantiles[6], 1e-300), 1 + 1e-9))
+    power = min(POWERS, key=lambda one: abs(math.log(one * far / math.log(10))))
+    steps = [start * (end / start) ** (place / PIECES) for place in range(PIECES)]
+    edges = sorted({*(round(edge, places) for edge in steps), end})
+    if start <= 0 or len(edges) < 3:
+        return None
+    left = [(edge / start) ** -power for edge in edges]
+    return Shape(
+        edges=tuple(edges),
+        weights=tuple(round(1000 * (a - b), 1) for a, b in itertools.pairwise(left)),
+    )
 
 
 def _grid(start: float, end: float, grid: Sequence[float]) -> list[float]:
