@@ -25,7 +25,9 @@ from marginalsyn.cli.start_forecast import Choices
 from marginalsyn.errors import DataError, MarginalsynError, StoppedError, UsageError
 from marginalsyn.operations.drafting import (
     Drafting,
+    missing_of,
     pairs_of,
+    refuse_useless,
     repeats_caution,
     verdicts,
     with_unit_asked,
@@ -52,10 +54,6 @@ if TYPE_CHECKING:
     from marginalsyn.people.tree import LinkedSchema
     from marginalsyn.table.schema import Schema
 
-# Of fewer rows no release could show anything.
-FEWEST_ROWS = 20
-# A column of a schema that fits fewer values than this would come out as OTHER.
-LEAST_FIT = 0.2
 WEB = ("http", "https")
 # Without a word from the server.
 PATIENCE_SECONDS = 60
@@ -289,7 +287,7 @@ class Start(Drafting, Operation[None]):
         began = time.monotonic()
         draft = read(choices)
         seconds = time.monotonic() - began
-        _refuse_small(draft, choices)
+        refuse_useless(draft, shown_name(choices.data), choices.public)
         if not notes.quiet:
             _show_verdicts(draft)
         if not self.yes:
@@ -316,28 +314,6 @@ class Start(Drafting, Operation[None]):
         choices = replace(choices, drafted=schema.drafted_from_data, open=bool(schema.open))
         start_forecast.describe(choices, draft, schema, seconds, notes)
         return choices, schema
-
-
-def _refuse_small(draft: Draft, choices: Choices) -> None:
-    """Refuse a table of which no release could show anything."""
-    where = shown_name(choices.data)
-    if draft.rows < FEWEST_ROWS:
-        raise DataError(
-            f"data ({where}) must have at least {FEWEST_ROWS} rows: it has {draft.rows}, and the "
-            "noise that protects one row would hide all of them"
-        )
-    if len(draft.schema.columns) < 2:
-        raise DataError(
-            f"data ({where}) must have two columns or more that can be released: it has only "
-            f"{draft.schema.names[0]}. --keep NAME keeps one that would be dropped, --sep CHAR "
-            "names another separator; for one column write a schema and use generate"
-        )
-    for verdict in draft.verdicts:
-        if choices.public is not None and verdict.fits is not None and verdict.fits < LEAST_FIT:
-            raise DataError(
-                f"column ({verdict.name}) must fit the schema: {1 - verdict.fits:.0%} of its "
-                f"values do not: {verdict.misfit}. Mend {choices.public}; nothing was spent"
-            )
 
 
 def _without_lost(choices: Choices, schema: Schema, draft: Draft, notes: screen.Notes) -> Schema:
@@ -436,14 +412,14 @@ def _ask_missing(choices: Choices, draft: Draft, changed: Callable[..., bool]) -
     screen.Notes().say(f"numbers that may mean missing: {', '.join(map(str, codes))}")
     clear = ", ".join(f"{one.name}={one.value:g}" for one in codes if one.clear) or "none"
     while typed := _prompt(f"Which do, as NAME=VALUE, or none (Enter: {clear})"):
-        found: dict[str, tuple[str, ...]] = {one.name: () for one in codes}
         try:
-            for name, value in [] if typed.lower() == "none" else pairs_of(typed):
-                found[name] = (*found.get(name, ()), value)
+            pairs = [] if typed.lower() == "none" else pairs_of(typed)
+            found = missing_of([f"{name}={value}" for name, value in pairs])
         except UsageError as error:
             screen.Notes().warn(str(error))
             continue
-        if changed(missing={**choices.missing, **found}):
+        none: dict[str, tuple[float, ...]] = {one.name: () for one in codes}
+        if changed(missing={**choices.missing, **none, **found}):
             return
 
 

@@ -55,7 +55,7 @@ class Choices:
     links: Mapping[str, str] = field(default_factory=dict)
     most: Mapping[str, int] = field(default_factory=dict)
     # By column, the numbers that mean missing; of other columns, those that clearly do.
-    missing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    missing: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
     @property
     def bounds_eps(self) -> float:

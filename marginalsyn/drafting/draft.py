@@ -152,7 +152,7 @@ def draft_schema(
     encoding: str | None = None,
     kinds: Mapping[str, str] | None = None,
     keep: Collection[str] = (),
-    missing: Mapping[str, Sequence[str]] | None = None,
+    missing: Mapping[str, Sequence[float]] | None = None,
     progress: Progress | None = None,
 ) -> Draft:
     """As :func:`infer_schema`, with a verdict on every column, and a say in it.
@@ -273,7 +273,7 @@ def _columns(
     source: Source,
     label: str | None,
     wanted: Mapping[str, str],
-    missing: Mapping[str, Sequence[str]],
+    missing: Mapping[str, Sequence[float]],
     progress: Progress,
 ) -> _Surveyed:
     """Every column that can be described, as drafted, and what the rows say of it."""
@@ -298,8 +298,7 @@ def _columns(
             raise DataError(f"data ({source.name}) must have at least one row to draft from")
         all_ = _Surveyed({}, facts, {}, [])
         found = all_.found
-        asked_codes = _numbers_asked(missing)
-        ends = _ends_of_numbers(backend, spelt, facts, asked_codes)
+        ends = _ends_of_numbers(backend, spelt, facts, missing)
         for done, (name, fact) in enumerate(facts.items()):
             progress.report("draft", fraction=done / len(facts), text=name)
             asked = wanted.get(name)
@@ -310,7 +309,7 @@ def _columns(
                 continue
             gone: list[float] = []
             if name in ends:
-                gone = _missing_codes(all_, name, ends[name], asked_codes)
+                gone = _missing_codes(all_, name, ends[name], missing)
                 fact = without_codes(fact, gone, ends[name])
                 texts = [(text, count) for text, count in texts if float(text) not in gone]
             all_.texts[name] = [(str(text), count) for text, count in texts]
@@ -329,11 +328,11 @@ def _columns(
         loose = [column for column in coded.values() if column.numeric and column.worded]
         if loose:
             numbers = encoding.prepared(table, loose)
-            also = [code for codes in asked_codes.values() for code in codes]
+            also = [code for codes in missing.values() for code in codes]
             for name, own in ends_of(backend, numbers, also).items():
                 column, gone = coded[name], []
                 if not isinstance(column, MomentColumn):
-                    gone = _missing_codes(all_, name, own, asked_codes)
+                    gone = _missing_codes(all_, name, own, missing)
                 narrow = Found(bounded(column, *own.without(gone)), found[name].why)
                 if gone:
                     read = encoding.read(table, [column])
@@ -359,7 +358,7 @@ def _is_wide(column: Any) -> bool:
 
 
 def _ends_of_numbers(
-    backend: Any, spelt: ir.Table, facts: Mapping[str, Facts], asked: Mapping[str, list[float]]
+    backend: Any, spelt: ir.Table, facts: Mapping[str, Facts], asked: Mapping[str, Sequence[float]]
 ) -> dict[str, Ends]:
     """The ends of plain numbers, where the least or the largest may mean missing."""
     from marginalsyn.table import encoding
@@ -376,23 +375,8 @@ def _ends_of_numbers(
     return ends_of(backend, numbers, [code for codes in asked.values() for code in codes])
 
 
-def _numbers_asked(missing: Mapping[str, Sequence[str]]) -> dict[str, list[float]]:
-    """The numbers that a person says mean missing, by column."""
-    found: dict[str, list[float]] = {}
-    for name, texts in missing.items():
-        found[name] = []
-        for text in texts:
-            try:
-                found[name].append(float(text.replace(",", ".")))
-            except ValueError:
-                raise SchemaError(
-                    f"missing ({name}={text}) must be a number, or none: NAME=VALUE"
-                ) from None
-    return found
-
-
 def _missing_codes(
-    all_: _Surveyed, name: str, ends: Ends, asked: Mapping[str, list[float]]
+    all_: _Surveyed, name: str, ends: Ends, asked: Mapping[str, Sequence[float]]
 ) -> list[float]:
     """The codes of a column that mean missing: those that were asked for, else the clear ones."""
     clear, perhaps = ends.missing()

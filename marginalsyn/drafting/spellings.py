@@ -306,22 +306,16 @@ def _factors(groups: Mapping[str, Sequence[_Number]]) -> dict[str, float]:
     """
     small = {u: JOINTS_OF_UNITS[g[0].joint][3] for u, g in groups.items() if g[0].joint is not None}
     sizes = {unit: sum(one.count for one in own) for unit, own in groups.items()}
-    plain = [unit for unit in groups if unit not in small]
-    named = [unit for unit in plain if unit]
+    named = [unit for unit in groups if unit and unit not in small]
     family = next((f for f in UNITS if any(small.get(u, u) in f for u in (*named, *small))), {})
-    main = max(named or plain or [""], key=lambda unit: sizes.get(unit, 0))
-    if "" in groups and (small or len(named) > 1):
+    main = max(named, key=lambda unit: sizes[unit], default="")
+    labelled = [unit for unit in (*named, *small) if small.get(unit, unit) in family]
+    if "" in groups and labelled and (small or len(named) > 1):
         # A bare number has the unit in which numbers of its size are written.
-        medians = {
-            u: _median(groups[s]) * family[small.get(s, s)] / family[u]
-            for u in (named if len(named) > 1 else family)
-            for s in (u if u in groups else next(iter(small), ""),)
-            if u in family and s in groups and small.get(s, s) in family
-        }
-        bare = _median(groups[""])
-        if medians and bare > 0:
-            near = {u: abs(math.log(m / bare)) for u, m in medians.items() if m > 0}
-            main = min(near, key=lambda unit: near[unit]) if near else main
+        base = _median(groups[labelled[0]]) * family[small.get(labelled[0], labelled[0])]
+        bare = max(_median(groups[""]), 1e-9)
+        near = {u: abs(math.log(max(base, 1e-9) / size / bare)) for u, size in family.items()}
+        main = min((u for u in family if not named or u in named), key=lambda u: near[u])
     if main not in groups and "" in groups:
         own, main = family.get(main), ""
     elif main not in groups:

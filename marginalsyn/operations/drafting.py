@@ -9,13 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from marginalsyn.errors import SchemaError, UsageError
+from marginalsyn.errors import DataError, SchemaError, UsageError
 from marginalsyn.operations.groups import OfPersons
 from marginalsyn.operations.operation import Columns, option
 from marginalsyn.operations.origins import Named, caution_of_rows, with_unit
 from marginalsyn.table.columns import CategoricalColumn
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from marginalsyn.drafting.draft import Draft
     from marginalsyn.drafting.person_columns import PersonColumns
     from marginalsyn.privacy.budget import Budget
@@ -26,6 +28,10 @@ PAIR = re.compile(r"""[\s,;]*([^=]+?)\s*=\s*['"]?([^\s,;'"]+)['"]?""")
 # Of a column whose categories are bought: the share of rows in one of them from which all is well,
 # and that below which it is not worth its budget.
 WELL, LEAST = 0.5, 0.2
+# Of fewer rows no release could show anything.
+FEWEST_ROWS = 20
+# A column of a schema that fits fewer values than this would come out as OTHER.
+LEAST_FIT = 0.2
 VERDICT_HEAD = ("column", "kind", "codes", "fits", "made-up value", "why")
 
 
@@ -40,14 +46,21 @@ def kinds_of(given: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def missing_of(given: Sequence[str]) -> dict[str, tuple[str, ...]]:
+def missing_of(given: Sequence[str]) -> dict[str, tuple[float, ...]]:
     """Numbers that mean missing by column, out of texts such as ``NAME=VALUE``."""
-    found: dict[str, tuple[str, ...]] = {}
+    found: dict[str, tuple[float, ...]] = {}
     for text in given:
-        name, equals, value = text.rpartition("=")
-        if not (equals and name and value):
-            raise UsageError(f"--missing ({text}) must be NAME=VALUE, as in --missing weight=-9")
-        found[name] = found.get(name, ()) + ((value,) if value != "none" else ())
+        name, _, value = text.rpartition("=")
+        try:
+            number = () if value == "none" else (float(value.replace(",", ".")),)
+        except ValueError:
+            number, name = (), ""
+        if not name:
+            raise UsageError(
+                f"--missing ({text}) must be NAME=VALUE with a number or none, as in --missing "
+                "weight=-9"
+            )
+        found[name] = (*found.get(name, ()), *number)
     return found
 
 
@@ -98,7 +111,7 @@ class Drafting(Separated, OfPersons):
         metavar="NAME",
     )
 
-    missing: Mapping[str, tuple[str, ...]] = option(
+    missing: Mapping[str, tuple[float, ...]] = option(
         None,
         "Take this number of a column for a missing value; NAME=none takes every number as it is. "
         "[default=numbers such as -9 and 999 that stand alone outside the range of the rest] May "
@@ -140,6 +153,27 @@ def with_unit_asked(asked: Named, schema: Schema, draft: Draft) -> Schema:
 def repeats_caution(repeats: Sequence[PersonColumns]) -> list[str]:
     """What a promise for rows means where rows were read and an identifier repeats in them."""
     return [caution_of_rows(one.name, f", and it repeats ({one})") for one in repeats[:1]]
+
+
+def refuse_useless(draft: Draft, where: str, public: Path | None) -> None:
+    """Refuse a table, or a person's schema of it, of which no release could show anything."""
+    if draft.rows < FEWEST_ROWS:
+        raise DataError(
+            f"data ({where}) must have at least {FEWEST_ROWS} rows: it has {draft.rows}, and the "
+            "noise that protects one row would hide all of them"
+        )
+    if len(draft.schema.columns) < 2:
+        raise DataError(
+            f"data ({where}) must have two columns or more that can be released: it has only "
+            f"{draft.schema.names[0]}. --keep NAME keeps one that would be dropped, --sep CHAR "
+            "names another separator; for one column write a schema and use generate"
+        )
+    for verdict in draft.verdicts:
+        if public is not None and verdict.fits is not None and verdict.fits < LEAST_FIT:
+            raise DataError(
+                f"column ({verdict.name}) must fit the schema: {1 - verdict.fits:.0%} of its "
+                f"values do not: {verdict.misfit}. Mend {public}; nothing was spent"
+            )
 
 
 def without_lost_columns(

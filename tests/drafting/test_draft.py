@@ -437,15 +437,14 @@ def test_numbers_that_mean_missing_stand_alone(values, code, clear, form, tmp_pa
         asked = draft_schema(frame, missing={"x": ()}).schema.column("x")
         assert not asked.missing_tokens
     elif clear is False:
-        asked = draft_schema(frame, missing={"x": (str(code),)}).schema.column("x")
+        asked = draft_schema(frame, missing={"x": (code,)}).schema.column("x")
         assert [str(token) for token in asked.missing_tokens] == [str(code)]
 
 
 def test_a_number_that_no_row_has_cannot_mean_missing():
     frame = pd.DataFrame({"x": [*range(50), 999, 999], "y": 1})
-    for text, words in (("-7", "that the column has"), ("abc", "must be a number")):
-        with pytest.raises(SchemaError, match=words):
-            draft_schema(frame, missing={"x": (text,)})
+    with pytest.raises(SchemaError, match="that the column has"):
+        draft_schema(frame, missing={"x": (-7,)})
 
 
 def test_bins_follow_long_tails_and_nothing_else():
