@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -347,11 +346,10 @@ def _say_spent(data: str, notes: screen.Notes) -> None:
 
 
 def _open(page: Path) -> None:
-    """Show the page, where there is a screen; a browser that fails prints nothing here."""
-    if sys.platform in ("win32", "darwin"):
+    """Show the page, where there are a screen and a browser to show it."""
+    screens = {"DISPLAY", "WAYLAND_DISPLAY"} & {*os.environ}
+    if sys.platform in ("win32", "darwin") or (screens and shutil.which("xdg-open")):
         click.launch(str(page))
-    elif {"DISPLAY", "WAYLAND_DISPLAY"} & {*os.environ} and (browser := shutil.which("xdg-open")):
-        subprocess.Popen([browser, str(page)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def _ask(choices: Choices, draft: Draft, read: Any) -> tuple[Choices, Draft]:
