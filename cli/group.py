@@ -17,7 +17,7 @@ from marginalsyn.validation import like
 if TYPE_CHECKING:
     from marginalsyn.cli.screen import Notes
     from marginalsyn.records.resume import RunRecorder
-    from marginalsyn.records.runs import RunRecord
+    from marginalsyn.records.runs import RunRecord, UnfinishedRun
 
 CARD = "marginalsyn.cli.card"
 # Options that are given again each time.
@@ -49,6 +49,21 @@ def recall(ctx: click.Context, args: Sequence[str]) -> dict[str, Any]:
     return dict(card.options)
 
 
+def warn_of_interrupted(source: str, notes: Notes) -> list[UnfinishedRun]:
+    """Say which paid runs of a source were interrupted and can go on; these runs."""
+    from marginalsyn.records.runs import interrupted
+    from marginalsyn.records.workspace import Workspace
+
+    found = [run for run in interrupted(Workspace.here().folder, source=source) if not run.lost]
+    for run in found:
+        free = "and pays the rest" if run.card.stopped else "at no further charge"
+        notes.warn(
+            f"an interrupted run is paid for: {run}. '{run.again}' goes on with it {free}. To "
+            f"give it up: 'marginalsyn ledger forget {run.card.id[:8]}'"
+        )
+    return found
+
+
 def keep(source: str, notes: Notes, *, go_on: bool = False) -> RunRecorder:
     """What keeps this run's answers, or has those of the run that goes on.
 
@@ -56,21 +71,13 @@ def keep(source: str, notes: Notes, *, go_on: bool = False) -> RunRecorder:
     again.
     """
     from marginalsyn.records.resume import RunRecorder
-    from marginalsyn.records.runs import interrupted
     from marginalsyn.records.workspace import Workspace, identify
 
     ctx: click.Context = click.get_current_context()  # type: ignore[assignment]
     command, key, folder = command_of(ctx), identify(source), Workspace.here().folder
     card: RunRecord | None = ctx.meta.get(CARD)
-    before = [] if card is not None or go_on else interrupted(folder, source=key)
-    for run in before:
-        if run.lost:
-            continue
-        free = "and pays the rest" if run.card.stopped else "at no further charge"
-        notes.warn(
-            f"an interrupted run is paid for: {run}. '{run.again}' goes on with it {free}. To "
-            f"give it up: 'marginalsyn ledger forget {run.card.id[:8]}'"
-        )
+    if card is None and not go_on:
+        warn_of_interrupted(key, notes)
     return RunRecorder(
         folder,
         command=command,

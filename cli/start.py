@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from http.client import HTTPException
 from pathlib import Path
@@ -18,17 +18,18 @@ from urllib.request import Request, urlopen
 import rich_click as click
 
 from marginalsyn import defaults
-from marginalsyn.cli import screen, start_forecast
+from marginalsyn.cli import group, screen, start_forecast
 from marginalsyn.cli.command import Shell
 from marginalsyn.cli.start_forecast import Choices
 from marginalsyn.errors import DataError, MarginalsynError, StoppedError, UsageError
 from marginalsyn.operations.drafting import (
     Drafting,
-    kinds_of,
+    missing_of,
+    pairs_of,
+    refuse_useless,
     repeats_caution,
     verdicts,
     with_unit_asked,
-    words_of,
 )
 from marginalsyn.operations.generate import Generate
 from marginalsyn.operations.groups import named
@@ -74,7 +75,7 @@ def brought(data: str, notes: Notes) -> str:
         return data
     shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
     name = Path(unquote(parts.path)).name
-    if not name:
+    if not (name and parts.netloc):
         raise UsageError(f"data ({shown}) must name a file, such as https://host/people.csv")
     _refuse_present(Path(name))
     try:
@@ -198,7 +199,7 @@ class Start(Drafting, Operation[None]):
         method = self.method or default_method(Generate)
         make_config(method, {})
         Budget(eps=self.eps)
-        vouched = _vouched_for(self.public, self.data, [*self.kinds, *self.keep])
+        vouched = _vouched_for(self.public, self.data, [*self.kinds, *self.keep, *self.missing])
         data = brought(self.data, notes)
         several = isinstance(vouched, LinkedSchema) or (vouched is None and holds_several(data))
         data = data if several else table_of(data)
@@ -208,6 +209,7 @@ class Start(Drafting, Operation[None]):
             label=self.label,
             kinds=dict(self.kinds),
             keep=tuple(self.keep),
+            missing=dict(self.missing),
             eps=self.eps,
             method=method,
             holdout=self.holdout,
@@ -226,6 +228,8 @@ class Start(Drafting, Operation[None]):
         else:
             assert not isinstance(vouched, LinkedSchema)
             choices, schema = self._prepared(choices, vouched, notes)
+        if not self.yes:
+            _say_spent(data, notes)
         if not self.yes and not click.confirm("Spend this budget now?", default=True, err=True):
             return Result(None, notes=["Nothing was spent."])
         if choices.public is not None and schema == vouched:
@@ -254,7 +258,7 @@ class Start(Drafting, Operation[None]):
         page = choices.evaluation / "report.html"
         notes.say(f"schema: {choices.schema_path}   the same again: sh {script}   page: {page}")
         if not self.yes:
-            click.launch(str(page))
+            _open(page)
         return Result(None)
 
     def _prepared(
@@ -271,12 +275,18 @@ class Start(Drafting, Operation[None]):
                     public = with_unit(labelled(vouched, known.label), known.persons)
                     return described(choices.data, public, sep=self.sep)
                 return draft_schema(
-                    choices.data, known.label, sep=self.sep, kinds=known.kinds, keep=known.keep
+                    choices.data,
+                    known.label,
+                    sep=self.sep,
+                    kinds=known.kinds,
+                    keep=known.keep,
+                    missing=known.missing,
                 )
 
         began = time.monotonic()
         draft = read(choices)
         seconds = time.monotonic() - began
+        refuse_useless(draft, shown_name(choices.data), choices.public)
         if not notes.quiet:
             _show_verdicts(draft)
         if not self.yes:
@@ -287,7 +297,13 @@ class Start(Drafting, Operation[None]):
             notes.warn_all(repeats_caution(draft.repeats))
         schema = draft.schema
         if vouched is None:
-            schema = start_forecast.settled(schema)
+            if self.yes:
+                notes.warn_all(
+                    f"{one} may mean missing: --missing {one.name}={one.value:g} takes it so"
+                    for one in draft.codes
+                    if not one.clear and one.name not in choices.missing
+                )
+            schema = _without_lost(choices, start_forecast.settled(schema), draft, notes)
             if not self.yes:
                 schema, bought = start_forecast.sourced(
                     schema, start_forecast.ask_whence({"": schema})
@@ -299,28 +315,110 @@ class Start(Drafting, Operation[None]):
         return choices, schema
 
 
+def _without_lost(choices: Choices, schema: Schema, draft: Draft, notes: screen.Notes) -> Schema:
+    """The draft without columns that the budget cannot keep, which are named."""
+    from marginalsyn.operations.drafting import without_lost_columns
+    from marginalsyn.privacy.budget import Budget
+
+    whole = with_unit_asked(choices.persons, schema, draft)
+    units = draft.rows if whole.unit is None else draft.distinct[whole.unit.column]
+    found, said = without_lost_columns(
+        whole,
+        draft.texts,
+        Budget(eps=choices.eps),
+        round(units * (1 - choices.holdout)),
+        (*choices.keep, *choices.kinds),
+    )
+    notes.warn_all(said)
+    return found.with_unit(None) if schema.unit is None and found.unit is not None else found
+
+
+def _say_spent(data: str, notes: screen.Notes) -> None:
+    """What interrupted runs of the same source have spent already."""
+    from marginalsyn.privacy.zcdp import DEFAULT_DELTA
+    from marginalsyn.records.ledger import Ledger
+    from marginalsyn.records.workspace import identify
+
+    runs = group.warn_of_interrupted(identify(data), notes)
+    if runs and runs[-1].card.ledger:
+        spent = Ledger(runs[-1].card.ledger).read().describe(DEFAULT_DELTA)
+        notes.warn(f"spent so far on this source: {spent}")
+
+
+def _open(page: Path) -> None:
+    """Show the page, where there are a screen and a browser to show it."""
+    screens = {"DISPLAY", "WAYLAND_DISPLAY"} & {*os.environ}
+    if sys.platform in ("win32", "darwin") or (screens and shutil.which("xdg-open")):
+        click.launch(str(page))
+
+
 def _ask(choices: Choices, draft: Draft, read: Any) -> tuple[Choices, Draft]:
     """What only the user can know: wrong kinds, the label, who a row is about."""
-    columns = "Columns to change, as NAME=KIND or NAME=drop (Enter: none)"
-    while choices.public is None and (typed := _prompt(columns)):
+    from marginalsyn.drafting.drafted import KINDS
+
+    notes = screen.Notes()
+
+    def changed(**fields: Any) -> bool:
+        nonlocal choices, draft
         try:
-            changed = replace(choices, kinds={**choices.kinds, **kinds_of(words_of(typed))})
-            draft, choices = read(changed), changed
+            new = replace(choices, **fields)
+            draft, choices = read(new), new
         except MarginalsynError as error:
-            screen.Notes().warn(str(error))
-        else:
+            notes.warn(str(error))
+            return False
+        return True
+
+    columns = "Columns to change, as NAME=KIND or NAME=drop (Enter: none)"
+    if choices.public is None:
+        notes.say(f"kinds: {', '.join(KINDS)}, drop")
+    while choices.public is None and (typed := _prompt(columns)):
+        right = {}
+        try:
+            for name, kind in pairs_of(typed):
+                if name not in draft.distinct:
+                    notes.warn(
+                        f"column ({name}) must be one of the table{like(name, draft.distinct)}"
+                    )
+                elif kind not in (*KINDS, "drop"):
+                    known = ", ".join((*KINDS, "drop"))
+                    notes.warn(f"kind ({name}={kind}) must be one of {known}{like(kind, KINDS)}")
+                else:
+                    right[name] = kind
+        except UsageError as error:
+            notes.warn(str(error))
+        # What was right is kept where something else was wrong.
+        if right and not changed(kinds={**choices.kinds, **right}) and len(right) > 1:
+            for name, kind in right.items():
+                changed(kinds={**choices.kinds, name: kind})
+        if right:
             _show_verdicts(draft)
+    _ask_missing(choices, draft, changed)
     label = "The column that models predict (Enter: none)"
     while draft.schema.label is None and (typed := _prompt(label)):
-        try:
-            changed = replace(choices, label=typed)
-            draft, choices = read(changed), changed
-        except MarginalsynError as error:
-            screen.Notes().warn(str(error))
+        changed(label=typed)
     if choices.persons.unit is None and draft.schema.unit is None:
         column, most = _ask_unit(draft)
         choices = replace(choices, persons=replace(choices.persons, unit=column, max_rows=most))
     return choices, draft
+
+
+def _ask_missing(choices: Choices, draft: Draft, changed: Callable[..., bool]) -> None:
+    """Whether numbers that stand alone mean missing; the clear ones are proposed."""
+    codes = [one for one in draft.codes if one.name not in choices.missing]
+    if not codes:
+        return
+    screen.Notes().say(f"numbers that may mean missing: {', '.join(map(str, codes))}")
+    clear = ", ".join(f"{one.name}={one.value:g}" for one in codes if one.clear) or "none"
+    while typed := _prompt(f"Which do, as NAME=VALUE, or none (Enter: {clear})"):
+        try:
+            pairs = [] if typed.lower() == "none" else pairs_of(typed)
+            found = missing_of([f"{name}={value}" for name, value in pairs])
+        except UsageError as error:
+            screen.Notes().warn(str(error))
+            continue
+        none: dict[str, tuple[float, ...]] = {one.name: () for one in codes}
+        if changed(missing={**choices.missing, **none, **found}):
+            return
 
 
 def _ask_unit(draft: Draft) -> tuple[str, int | None]:
@@ -372,7 +470,7 @@ def _vouched_for(
         )
     if changed:
         raise UsageError(
-            "--kind and --keep change a draft: write into --public's file what you want"
+            "--kind, --keep and --missing change a draft: write into --public's file what you want"
         )
     schema = (LinkedSchema if linked_file(public) else Schema).read(public)
     if schema.drafted_from_data:

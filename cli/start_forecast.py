@@ -54,6 +54,8 @@ class Choices:
     several: bool = False
     links: Mapping[str, str] = field(default_factory=dict)
     most: Mapping[str, int] = field(default_factory=dict)
+    # By column, the numbers that mean missing; of other columns, those that clearly do.
+    missing: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
     @property
     def bounds_eps(self) -> float:
@@ -256,7 +258,7 @@ CELLS = 100
 # What a draft reads off the rows, in which fields of a column, and where else it may come from.
 KINDS, CATEGORIES, BOUNDS = "kinds and spellings", "categories", "bounds"
 VALUES = ("categories", "synonyms", "ignore_case", "other", "other_label")
-ENDS = ("lower", "upper", "bins")
+ENDS = ("lower", "upper", "bins", "shape")
 PRIVATE, PUBLIC, LEAK = "private", "public", "leak"
 ANSWERS = {
     KINDS: (LEAK, PUBLIC),

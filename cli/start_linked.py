@@ -12,7 +12,7 @@ import rich_click as click
 from marginalsyn.cli import screen, start_forecast
 from marginalsyn.cli.start_forecast import LEAK, PUBLIC
 from marginalsyn.errors import MarginalsynError, UsageError
-from marginalsyn.operations.drafting import kinds_of, words_of
+from marginalsyn.operations.drafting import pairs_of
 from marginalsyn.operations.generate import Generate
 from marginalsyn.operations.linked_draft import LinkedDraft, draft_linked, read_tables
 from marginalsyn.operations.operation import Facts
@@ -123,11 +123,11 @@ def _ask(
     changed(
         "Links to change, as TABLE=PARENT.COLUMN, TABLE=root, TABLE=drop or TABLE.key=COLUMN "
         "(Enter: none)",
-        lambda typed: {"links": {**choices.links, **_pairs(typed)}},
+        lambda typed: {"links": {**choices.links, **dict(pairs_of(typed))}},
     )
     changed(
         "Columns to change, as TABLE.NAME=KIND or TABLE.NAME=drop (Enter: none)",
-        lambda typed: {"kinds": {**choices.kinds, **kinds_of(words_of(typed))}},
+        lambda typed: {"kinds": {**choices.kinds, **dict(pairs_of(typed))}},
     )
     root = draft.tree.root
     if root.schema is not None and root.schema.label is None:
@@ -146,17 +146,6 @@ def _ask(
         )
         choices = replace(choices, most={**choices.most, table.name: int(number)})
     return choices, read(choices)
-
-
-def _pairs(typed: str) -> dict[str, str]:
-    """Links by table, out of words such as ``visits=patients.id``."""
-    found = {}
-    for word in words_of(typed):
-        name, equals, value = word.partition("=")
-        if not (name and equals and value):
-            raise UsageError(f"link ({word}) must be TABLE=PARENT.COLUMN, as in visits=patients.id")
-        found[name] = value
-    return found
 
 
 def _describe(

@@ -128,13 +128,13 @@ class Plugin:
 def entry_points(**wanted: str) -> metadata.EntryPoints:
     """The entry points of what is installed, read again where a folder of packages has changed."""
     folders = [Path(path).absolute() for path in sys.path]
-    return _read(tuple((str(f), f.stat().st_mtime_ns) for f in folders if f.exists())).select(
-        **wanted
-    )
+    changed = tuple((str(f), f.stat().st_mtime_ns) for f in folders if f.exists())
+    found: metadata.EntryPoints = _read(changed).select(**wanted)
+    return found
 
 
 @lru_cache(maxsize=4)
-def _read(folders: tuple[tuple[str, int], ...]) -> metadata.EntryPoints:
+def _read(folders: tuple[tuple[str, int], ...]) -> Any:
     return metadata.entry_points()
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from marginalsyn.answers.code_combinations import CodeCombinations
-from marginalsyn.answers.quantities import Estimates, Question, Statistic, find_column, outcomes
+from marginalsyn.answers.quantities import Estimates, Question, Statistic, find_column
 from marginalsyn.errors import MissingExtraError, UsageError
 from marginalsyn.table.schema import Schema
 
@@ -24,11 +24,16 @@ _PULL = 1e-9
 _STEPS = 50
 # Errors drawn for an excess risk in the linear form.
 _DRAWS = 4000
+# Names in a formula, which are neither called nor keywords, and what stands in one besides.
+_NAME = re.compile(r"`([^`]+)`|(?<![\w.])([^\W\d]\w*)\b(?!\s*(?:[.(]|=[^=]))")
+_TEXT = re.compile(r"'[^']*'|\"[^\"]*\"|\b(?:True|False|None)\b")
 
 
 @dataclass(frozen=True)
 class Regression(Question):
     """A model of a label by a formula: logistic if the label has two values, else linear.
+
+    Rows whose label is none of the listed values are left out.
 
     Example:
         >>> Regression("ill ~ age", schema).logistic
@@ -60,14 +65,13 @@ class Regression(Question):
     def logistic(self) -> bool:
         """Whether the label has two values."""
         column = self.schema.column(self.label)
-        if column.numeric and column.levels > 2:
-            return False
-        if column.levels + column.has_other != 2:
+        # A list of two categories has two values, even if there is room for others.
+        if column.levels != 2 and not column.numeric:
             raise UsageError(
                 f"model ({self.formula}) must have a label that is a number or has two values, and "
-                f"{self.label} has {column.levels + column.has_other}"
+                f"{self.label} has {column.levels}"
             )
-        return True
+        return column.levels == 2
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -79,9 +83,11 @@ class Regression(Question):
             raise MissingExtraError("a model", "answers") from error
 
         try:
-            used = {str(v) for v in Formula(self.right).required_variables}
+            Formula(self.right)
         except (FormulaicError, SyntaxError, ValueError) as error:
             raise UsageError(f"model ({self.formula}) must be a formula: {error}") from None
+        # Not formulaic's own list: it leaves out what is called with keywords, as by bs(age, df=4).
+        used = {found[1] or found[2] for found in _NAME.finditer(_TEXT.sub("", self.right))}
         if self.label in used:
             raise UsageError(f"model ({self.formula}) must not use {self.label} on both sides")
         for name in sorted(used):
@@ -96,8 +102,8 @@ class Regression(Question):
 
         frame = cells.frame
         whole = ~frame[[c for c in self.columns if c != self.label]].isna().any(axis=1).to_numpy()
-        _, tops, present, _ = outcomes(self.schema, self.label, cells)
-        kept = whole & (present > 0)
+        codes = cells.codes[:, cells.columns.index(self.label)]
+        kept = whole & (codes < self.schema.column(self.label).levels)
         if not kept.any():
             raise UsageError(f"model ({self.formula}) must have rows without missing values")
         try:
@@ -108,9 +114,10 @@ class Regression(Question):
         x = np.asarray(design, dtype=float)
         if not np.isfinite(x).all():
             raise UsageError(f"model ({self.formula}) must give finite numbers at every value")
-        y = tops[kept, 0]
-        if self.logistic and self.schema.column(self.label).numeric:
-            y = (y > tops[:, 0].min()).astype(float)
+        y = frame[self.label][kept].to_numpy(float) if not self.logistic else codes[kept]
+        if self.logistic and self.label == self.schema.label and self.schema.positive_code == 0:
+            y = 1 - y
+        y = y.astype(float)
         return Fit([_plain(name) for name in design.columns], x, y, kept, self.logistic)
 
 
@@ -327,4 +334,4 @@ def _quoted(schema: Schema, text: str) -> str:
 
 def _plain(name: object) -> str:
     """A design column's name as people read it: ``sex[T.Male]`` is ``sex = Male``."""
-    return re.sub(r"\[T?\.?([^\]]*)\]", r" = \1", str(name)).replace("`", "")
+    return re.sub(r"(?<!\))\[T?\.?([^\]]*)\]", r" = \1", str(name)).replace("`", "")

@@ -18,6 +18,7 @@ from marginalsyn.table.conditions import Numbers
 from marginalsyn.table.keeping import Values
 from marginalsyn.table.numeric import IntegerColumn
 from marginalsyn.table.schema import AnyColumn, Schema
+from marginalsyn.validation import like
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -60,9 +61,12 @@ class ColumnCheck:
         if self.unparsable:
             lines.append(f"{self.unparsable} not numbers{self._such_as()}: {absent}")
         if self.unseen:
+            listed = {label.lower() for label in labels}
+            case = any(text.lower() in listed for text in self.examples)
             lines.append(
                 f"{self.unseen} not in the schema{self._such_as()}: "
                 f"become {labels[column.unseen_code]!r}"
+                + ('; case alone differs: add "ignore_case": true to the column' if case else "")
             )
         if self.low:
             lines.append(f"{self.low} below the lower bound: clipped into {labels[0]!r}")
@@ -89,7 +93,10 @@ def layout_problems(names: Iterable[str], schema: Schema) -> list[str]:
     unknown = [name for name in dict.fromkeys(found) if name not in known]
     problems = []
     if lacking:
-        problems.append(f"columns ({', '.join(lacking)}) must be in the table: they are missing")
+        near = like(lacking[0], unknown or found)
+        problems.append(
+            f"columns ({', '.join(lacking)}) must be in the table: they are missing{near}"
+        )
     if twice:
         problems.append(f"columns ({', '.join(twice)}) must be in the table once: rename them")
     if unknown:

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from marginalsyn.drafting.check import ColumnCheck, check_data, layout_problems
-from marginalsyn.drafting.drafted import KINDS, Found, bounded, draft_column, typed_moment
+from marginalsyn.drafting.drafted import (
+    KINDS,
+    POSTAL,
+    Found,
+    bounded,
+    draft_column,
+    typed_moment,
+    with_tokens,
+    without_codes,
+)
 from marginalsyn.drafting.guess import MOST_CATEGORIES
 from marginalsyn.drafting.person_columns import (
     PersonColumns,
@@ -18,20 +27,27 @@ from marginalsyn.drafting.person_columns import (
     find_person_columns,
     repeating,
 )
-from marginalsyn.drafting.survey import Facts, ends_of, survey, texts_of
+from marginalsyn.drafting.survey import Facts, frequent, survey, texts_of
+from marginalsyn.drafting.tails import CODES, Ends, ends_of, quantiles_of, with_tail_bins
 from marginalsyn.errors import DataError, SchemaError
 from marginalsyn.progress import Progress, Silent
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn, Column
+from marginalsyn.table.moments import MomentColumn
+from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
 from marginalsyn.table.schema import Schema
 from marginalsyn.validation import like
 
 if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
     from marginalsyn.sources.source import Source
 
 
 # A file is read once and kept where it has up to so many values, and else once a column.
 MOST_KEPT = 2**25
+# Spellings of a number that stands for a missing value: -9, "-9,0".
+MOST_SPELLINGS = 20
 
 
 @dataclass(frozen=True)
@@ -47,6 +63,7 @@ class Verdict:
         example: a made-up value, as a release would have it.
         missing: the share of values that are missing.
         open: whether the categories are to be bought.
+        misfit: what becomes of values that do not come through as they are.
     """
 
     name: str
@@ -57,6 +74,27 @@ class Verdict:
     example: str = ""
     missing: float = 0.0
     open: bool = False
+    misfit: str = ""
+
+
+@dataclass(frozen=True)
+class MissingCode:
+    """A number that seems to stand for a missing value.
+
+    Attributes:
+        name: of the column.
+        value: the number.
+        share: of the column's rows.
+        clear: whether it stands alone outside the range of the rest; else only a person can say.
+    """
+
+    name: str
+    value: float
+    share: float
+    clear: bool
+
+    def __str__(self) -> str:
+        return f"{self.name}={self.value:g} ({self.share:.1%})"
 
 
 @dataclass(frozen=True)
@@ -64,7 +102,8 @@ class Draft:
     """A drafted schema with a verdict on every column of the source, in its order.
 
     ``distinct`` says how many values each column has, ``repeats`` which of them seem to identify
-    persons who have several rows. Not private.
+    persons who have several rows, ``codes`` which numbers seem to mean missing, and ``texts`` how
+    often the texts of columns with private categories occur. Not private.
     """
 
     schema: Schema
@@ -72,6 +111,8 @@ class Draft:
     rows: int
     distinct: Mapping[str, int] = field(default_factory=dict)
     repeats: tuple[PersonColumns, ...] = ()
+    codes: tuple[MissingCode, ...] = ()
+    texts: Mapping[str, Sequence[tuple[str, int]]] = field(default_factory=dict)
 
 
 def infer_schema(data: Any, label: str | None = None, *, sep: str | None = None) -> Schema:
@@ -111,6 +152,7 @@ def draft_schema(
     encoding: str | None = None,
     kinds: Mapping[str, str] | None = None,
     keep: Collection[str] = (),
+    missing: Mapping[str, Sequence[float]] | None = None,
     progress: Progress | None = None,
 ) -> Draft:
     """As :func:`infer_schema`, with a verdict on every column, and a say in it.
@@ -122,6 +164,8 @@ def draft_schema(
         encoding: of a text file; by default the one that its bytes show.
         kinds: what columns are to be taken for, by name: a kind, or "drop".
         keep: columns that are not to be dropped or replaced.
+        missing: by column, the numbers that stand for a missing value, or none of them; by default
+            those that stand alone outside the range of all others.
         progress: is sent what share of the columns is done.
 
     Example:
@@ -134,7 +178,7 @@ def draft_schema(
 
     wanted = {**dict.fromkeys(keep, ""), **(kinds or {})}
     source = open_source(data, sep=sep, encoding=encoding or find_encoding(data))
-    for name in [*([label] if label else []), *wanted]:
+    for name in [*([label] if label else []), *wanted, *(missing or {})]:
         if name not in source.columns:
             what = "label" if name == label else "column"
             near = like(name, source.columns)
@@ -143,7 +187,8 @@ def draft_schema(
     if strange:
         near = like(strange[0], KINDS)
         raise SchemaError(f"kind ({strange[0]!r}) must be one of {', '.join(KINDS)} or drop{near}")
-    found, facts = _columns(source, label, wanted, progress or Silent())
+    surveyed = _columns(source, label, wanted, missing or {}, progress or Silent())
+    found, facts = surveyed.found, surveyed.facts
     columns = {name: one.column for name, one in found.items() if one.column is not None}
     if label is not None and not isinstance(columns.get(label), Column):
         raise SchemaError(
@@ -168,7 +213,9 @@ def draft_schema(
     whys = {name: one.why for name, one in found.items()} | reasons
     distinct = {name: fact.distinct for name, fact in facts.items()}
     repeats = tuple(repeating({name: (fact.known, fact.distinct) for name, fact in facts.items()}))
-    return _judged(data, sep, schema, source.columns, whys, distinct, repeats)
+    draft = _judged(data, sep, schema, source.columns, whys, distinct, repeats)
+    texts = {name: surveyed.texts[name] for name in schema.open if name in surveyed.texts}
+    return replace(draft, codes=tuple(surveyed.codes), texts=texts)
 
 
 def described(data: Any, schema: Schema, *, sep: str | None = None) -> Draft:
@@ -212,52 +259,146 @@ def _judged(
     return Draft(schema, verdicts, rows, distinct, repeats)
 
 
+@dataclass
+class _Surveyed:
+    """What was found of a table: its columns as drafted, and what they were drafted from."""
+
+    found: dict[str, Found]
+    facts: dict[str, Facts]
+    texts: dict[str, Sequence[tuple[str, int]]]
+    codes: list[MissingCode]
+
+
 def _columns(
-    source: Source, label: str | None, wanted: Mapping[str, str], progress: Progress
-) -> tuple[dict[str, Found], dict[str, Facts]]:
+    source: Source,
+    label: str | None,
+    wanted: Mapping[str, str],
+    missing: Mapping[str, Sequence[float]],
+    progress: Progress,
+) -> _Surveyed:
     """Every column that can be described, as drafted, and what the rows say of it."""
     from marginalsyn.table import encoding
     from marginalsyn.table.engine import engine_errors, kept
 
     connection = source.connect()
     names = [name for name in source.columns if name not in source.nested]
-    table = connection.table
+    table, backend = connection.table, connection.backend
     typed = {name: typed_moment(table[name].type()) for name in names}
     spelt = table.select(
         *[encoding.as_text(encoding.plain(table[name])).name(name) for name in names]
     )
     with engine_errors(source.name), ExitStack() as stack:
-        rows = int(connection.backend.to_pyarrow(table.count()).as_py())
+        rows = int(backend.to_pyarrow(table.count()).as_py())
         if connection.embedded and rows * len(names) <= MOST_KEPT:
-            spelt = stack.enter_context(kept(connection.backend, spelt))
-        facts = survey(connection.backend, spelt, progress)
+            spelt = stack.enter_context(kept(backend, spelt))
+        facts = survey(backend, spelt, progress)
         if not any(fact.rows for fact in facts.values()):
             # A quote that is never closed takes all rows for one field.
             source.check_format()
             raise DataError(f"data ({source.name}) must have at least one row to draft from")
-        found: dict[str, Found] = {}
+        all_ = _Surveyed({}, facts, {}, [])
+        found = all_.found
+        ends = _ends_of_numbers(backend, spelt, facts, missing)
         for done, (name, fact) in enumerate(facts.items()):
             progress.report("draft", fraction=done / len(facts), text=name)
             asked = wanted.get(name)
-            texts = texts_of(connection.backend, spelt[name], fact, asked=bool(asked))
+            named = bool(asked or POSTAL.search(name))
+            texts = texts_of(backend, spelt[name], fact, asked=named)
             if asked == "drop":
                 found[name] = Found(None, "as asked")
-            else:
-                found[name] = draft_column(name, fact, texts, name == label, typed[name], asked)
+                continue
+            gone: list[float] = []
+            if name in ends:
+                gone = _missing_codes(all_, name, ends[name], missing)
+                fact = without_codes(fact, gone, ends[name])
+                texts = [(text, count) for text, count in texts if float(text) not in gone]
+            all_.texts[name] = [(str(text), count) for text, count in texts]
+            one = draft_column(name, fact, texts, name == label, typed[name], asked)
+            if gone and isinstance(one.column, Column):
+                value = spelt[name]
+                both = spelt.select(value=value, number=encoding.number(value))
+                one = with_tokens(one, _spellings_of(backend, both, gone))
+            found[name] = one
         counted = {name: (fact.known, fact.distinct) for name, fact in facts.items()}
-        for one in repeating(counted):
+        for many in repeating(counted):
             # A persons' identifier in a release would name them all; few values may be a group.
-            if one.values > MOST_CATEGORIES and one.name not in wanted and one.name != label:
-                found[one.name] = Found(None, "seems to identify persons who have several rows")
+            if many.values > MOST_CATEGORIES and many.name not in wanted and many.name != label:
+                found[many.name] = Found(None, "seems to identify persons who have several rows")
         coded = {n: f.column for n, f in found.items() if isinstance(f.column, Column)}
-        wide = {name: column for name, column in coded.items() if column.numeric}
-        loose = [column for column in wide.values() if column.worded]
+        loose = [column for column in coded.values() if column.numeric and column.worded]
         if loose:
-            ends = ends_of(connection.backend, table, loose)
-            for column in loose:
-                narrow = bounded(column, *ends[column.name])
-                found[column.name] = Found(narrow, found[column.name].why)
-    return found, facts
+            numbers = encoding.prepared(table, loose)
+            also = [code for codes in missing.values() for code in codes]
+            for name, own in ends_of(backend, numbers, also).items():
+                column, gone = coded[name], []
+                if not isinstance(column, MomentColumn):
+                    gone = _missing_codes(all_, name, own, missing)
+                narrow = Found(bounded(column, *own.without(gone)), found[name].why)
+                if gone:
+                    read = encoding.read(table, [column])
+                    both = read.select(value=read["value0"], number=read["number0"])
+                    narrow = with_tokens(narrow, _spellings_of(backend, both, gone))
+                found[name] = narrow
+        wide = [f.column for f in found.values() if _is_wide(f.column)]
+        if wide:
+            for name, quantiles in quantiles_of(backend, encoding.prepared(table, wide)).items():
+                column = with_tail_bins(found[name].column, quantiles)
+                why = found[name].why
+                if column is not found[name].column:
+                    why += "; bins widen with the numbers"
+                found[name] = Found(column, why)
+    return all_
+
+
+def _is_wide(column: Any) -> bool:
+    """Whether a column has numbers that equal bins may not fit."""
+    return isinstance(column, IntegerColumn | ContinuousColumn) and not isinstance(
+        column, MomentColumn
+    )
+
+
+def _ends_of_numbers(
+    backend: Any, spelt: ir.Table, facts: Mapping[str, Facts], asked: Mapping[str, Sequence[float]]
+) -> dict[str, Ends]:
+    """The ends of plain numbers, where the least or the largest may mean missing."""
+    from marginalsyn.table import encoding
+
+    codes = {*map(float, CODES)}
+    odd = [
+        name
+        for name, fact in facts.items()
+        if fact.numeric and (name in asked or {fact.lower, fact.upper} & codes)
+    ]
+    if not odd:
+        return {}
+    numbers = spelt.select(*[encoding.number(spelt[name]).name(name) for name in odd])
+    return ends_of(backend, numbers, [code for codes in asked.values() for code in codes])
+
+
+def _missing_codes(
+    all_: _Surveyed, name: str, ends: Ends, asked: Mapping[str, Sequence[float]]
+) -> list[float]:
+    """The codes of a column that mean missing: those that were asked for, else the clear ones."""
+    clear, perhaps = ends.missing()
+    for code in (*clear, *perhaps):
+        share = ends.codes[code] / max(all_.facts[name].rows, 1)
+        all_.codes.append(MissingCode(name, code, share, code in clear))
+    if name not in asked:
+        return clear
+    if unknown := [code for code in asked[name] if code not in ends.known_codes()]:
+        raise SchemaError(
+            f"missing ({name}={unknown[0]:g}) must be a number that the column has; --missing "
+            f"{name}=none takes every number for a value"
+        )
+    return [*asked[name]]
+
+
+def _spellings_of(backend: Any, both: ir.Table, codes: Iterable[float]) -> list[Any]:
+    """How a column of values spells some numbers: as texts, or as numbers where it is typed."""
+    if not both["value"].type().is_string():
+        return [int(code) for code in codes]
+    found = frequent(backend, both.filter(both["number"].isin([*codes])), MOST_SPELLINGS)
+    return [text for text, _ in found]
 
 
 def _verdicts(
@@ -288,6 +429,7 @@ def _verdicts(
                 example="" if still_open else str(invented[name].iloc[0]),
                 missing=check.missing / max(check.rows, 1),
                 open=still_open,
+                misfit="; ".join(check.notes()),
             )
         else:
             yield Verdict(name, "drop", whys[name])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from typing import Any
@@ -15,15 +15,15 @@ from marginalsyn.drafting.guess import (
     MOST_CATEGORIES,
     OPEN,
     SURE_TRUTHS,
-    Guess,
     guess,
     guess_categories,
-    guess_moment,
-    guess_number,
     guess_open,
+    guess_truth,
     id_pattern,
 )
+from marginalsyn.drafting.spellings import Guess, guess_moment, guess_number
 from marginalsyn.drafting.survey import MOST_TEXTS, Facts
+from marginalsyn.drafting.tails import Ends
 from marginalsyn.errors import SchemaError
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn, Column, OrdinalColumn
 from marginalsyn.table.made import ConstantColumn, IdentifierColumn
@@ -32,6 +32,12 @@ from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
 from marginalsyn.table.wording import NumberFormat
 
 MOST_SPARSE_INTEGERS = 12
+# A kind that a person asks for must read this share of the values.
+LEAST_ASKED = 0.05
+# Whole numbers that no one adds up: postal codes.
+POSTAL = re.compile(
+    r"(^|_|\s|-)(zip|zipcode|plz|post|postal|postcode|postleitzahl|cap)(\d|_|\s|-|$)", re.IGNORECASE
+)
 IDENTIFIER = re.compile(r"(^|_|\s|-)(id|uuid|guid|key|index|nr|no)$|[a-z]I[Dd]$", re.IGNORECASE)
 MOMENTS: dict[str, type[MomentColumn]] = {
     "date": DateColumn,
@@ -56,6 +62,30 @@ class Found:
 
     column: Any
     why: str
+
+
+def with_tokens(found: Found, tokens: Sequence[Any]) -> Found:
+    """A drafted column in which some numbers mean missing."""
+    known = dict.fromkeys((*found.column.missing_tokens, *tokens))
+    fields = {**found.column.model_dump(), "missing_tokens": tuple(known), "nullable": True}
+    why = f"{found.why}; missing where {', '.join(map(str, tokens[:3]))}"
+    return Found(type(found.column)(**fields), why)
+
+
+def without_codes(fact: Facts, codes: Sequence[float], ends: Ends) -> Facts:
+    """The facts on the numbers of a column that remain without some codes."""
+    gone = sum(ends.codes[code] for code in codes)
+    lower, upper = ends.without(codes)
+    return replace(
+        fact,
+        known=fact.known - gone,
+        distinct=fact.distinct - len(codes),
+        numbers=fact.numbers - gone,
+        finite=fact.finite - gone,
+        whole=fact.whole - gone,
+        lower=fact.lower if lower is None or not codes else lower,
+        upper=fact.upper if upper is None or not codes else upper,
+    )
 
 
 def typed_moment(kind: Any) -> str | None:
@@ -94,11 +124,15 @@ def draft_column(
         if asked is None and _numbers_rows(name, fact) and not label:
             return Found(IdentifierColumn(name=name), "whole numbers that number the rows")
         day = guess_moment(spelt, fact.known) if spelt else None
+        if POSTAL.search(name) and spelt and fact.integer and not label:
+            few = fact.distinct <= MOST_CATEGORIES
+            code = guess_categories(spelt, ()) if few else guess_open(spelt, (), fact.distinct)
+            return _column_of(code, label, common)
         if day is None or day.kind != "date":
             return _numeric(fact, values, label, common)
     few = fact.distinct <= MOST_CATEGORIES
     if label and few:
-        found = guess_categories(spelt, ())
+        found = guess_truth(spelt, fact.known) or guess_categories(spelt, ())
     else:
         named = bool(IDENTIFIER.search(name))
         found = guess(name, spelt, rows=fact.known, distinct=fact.distinct, named_id=named)
@@ -154,7 +188,7 @@ def widest(column: Any, bins: int) -> Any:
         upper = max(0.0, 2 * column.above)
     if column.whole:
         lower, upper = int(lower), int(upper)
-    return type(column)(**{**data, "lower": lower, "upper": upper, "bins": bins})
+    return type(column)(**{**data, "lower": lower, "upper": upper, "bins": bins, "shape": None})
 
 
 def bounded(column: Any, low: float | None, high: float | None) -> Any:
@@ -199,14 +233,22 @@ def _guess_as_asked(name: str, fact: Facts, spelt: list[tuple[str, int]], asked:
         return Guess(asked, why, {"pattern": pattern})
     if asked == "constant":
         return Guess(asked, why)
-    if asked in ("integer", "continuous"):
-        found = guess_number(spelt, fact.known)
+    if asked in ("integer", "continuous") or asked in MOMENTS:
+        guess_it = guess_moment if asked in MOMENTS else guess_number
+        known = sum(count for _, count in spelt)
+        found = guess_it(spelt, known, LEAST_ASKED)
+        if found is None and not (fact.numbers and asked not in MOMENTS):
+            raise SchemaError(
+                f"column ({name!r}) must hold values of the kind {asked}: it has texts such as "
+                f"{spelt[0][0]!r}; --kind {name}=categorical, or drop"
+            )
         fields = found.fields if found is not None else {}
-        return Guess(asked, why, {"nullable": True, "decimals": fact.decimals, **fields})
-    if asked in MOMENTS:
-        found = guess_moment(spelt, fact.known)
-        fields = found.fields if found is not None and found.kind == asked else {}
-        return Guess(asked, why, {"nullable": True, **fields})
+        if asked in MOMENTS and found is not None and found.kind != asked:
+            fields = {}
+        decimals = {} if asked in MOMENTS else {"decimals": fact.decimals}
+        tokens = found.tokens if found is not None else ()
+        why = f"{why}: {found.why}" if found is not None else why
+        return Guess(asked, why, {"nullable": True, **decimals, **fields}, tokens)
     if asked == OPEN:
         return replace(guess_open(spelt, (), fact.distinct), why=why)
     if not spelt or fact.distinct > MOST_TEXTS:

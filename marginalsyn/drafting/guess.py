@@ -7,17 +7,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
-from functools import cache
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from marginalsyn.table.timetext import TimeFormat
-from marginalsyn.table.wording import NumberFormat
-
-# The texts of a column with how often they occur, the most frequent first.
-Texts = Sequence[tuple[str, int]]
+from marginalsyn.drafting.spellings import FIT, Guess, Texts, guess_moment, guess_number
 
 ABSENT = {
     *("unknown", "unk", "unk.", "n.a.", "n. a.", "not known", "not available", "missing"),
@@ -25,12 +18,11 @@ ABSENT = {
     *("keine angabe", "unbekannt", "inconnu", "desconocido", "refused", "no answer", "(blank)"),
     *("nan", "null", "na", "n/a", "-99", "-999", "-9999", "not reported", "undefined"),
 }
-# How many values may be something else, and how many of them in all.
-MOST_STRANGE = 5
-FIT = 0.97
 FEWEST_FOR_IDENTIFIER = 20
 MOST_CATEGORIES = 50
 OPEN = "private-categories"
+# Letters, digits and signs without a blank, a digit among them.
+CODE = re.compile(r"^(?=.*\d)[\w./:-]{2,20}$")
 ICD = re.compile(r"[A-Z]\d\d(\.?\w{1,4})?$", re.IGNORECASE)
 
 # Words for yes and no; the first few say nothing else.
@@ -39,6 +31,8 @@ TRUTHS = (
     *(*SURE_TRUTHS, ("ja", "nein"), ("j", "n"), ("oui", "non"), ("si", "no"), ("sí", "no")),
     *(("on", "off"), ("wahr", "falsch"), ("positive", "negative"), ("present", "absent")),
 )
+YES = {*("yes", "y", "ja", "j", "oui", "o", "si", "sí", "true", "t", "wahr", "1")}
+NO = {*("no", "n", "nein", "non", "false", "f", "falsch", "0")}
 ORDERS = (
     ("very low", "low", "medium", "moderate", "high", "very high"),
     ("none", "mild", "moderate", "severe", "critical"),
@@ -64,34 +58,8 @@ ALIKE = (
     ("male", "m", "man", "männlich", "h", "homme", "masculin", "hombre", "maschio"),
     ("female", "f", "w", "woman", "weiblich", "femme", "féminin", "mujer", "femmina"),
 )
-DATES = (
-    *("%Y-%m-%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d-%m-%Y", "%m-%d-%Y"),
-    *("%Y%m%d", "%d.%m.%y", "%m/%d/%y", "%d/%m/%y", "%d %b %Y", "%d %B %Y", "%b %d, %Y"),
-    *("%B %d, %Y", "%b %d %Y", "%B %d %Y", "%d-%b-%Y", "%d-%b-%y", "%d %b %y"),
-)
-CLOCKS = ("%H:%M", "%H:%M:%S", "%I:%M %p", "%H:%M:%S.%f", "%I:%M:%S %p")
-JOINTS = (" ", "T", ", ")
-SIGN = re.compile(r"^(?P<limit>[<>]=?)?\s*(?P<body>.*)$")
-NUMBER = re.compile(
-    r"^(?P<prefix>[^\d<>]*?)(?P<digits>[+-]?\d[\d.,' \u00a0\u202f]*|[.,]\d+)(?P<suffix>[^\d<>]*)$"
-)
-UNIT = re.compile(r"^ ?[^\d<>+\s-][^\d<>+-]{0,9}$|^$")
-CURRENCIES = {
-    *("", "$", "€", "£", "¥", "₹", "US$", "A$", "C$", "R$", "USD", "EUR", "GBP", "CHF", "JPY"),
-    *("INR", "SEK", "NOK", "DKK", "PLN", "CAD", "AUD", "BRL", "CNY", "Rs", "Rs.", "kr", "Fr."),
-    *("~", "#"),
-}
+EMAIL = re.compile(r"^[^@\s]+@[^@\s]+[.][A-Za-z]{2,}$")
 UUID = re.compile(r"^[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}$", re.IGNORECASE)
-
-
-@dataclass(frozen=True)
-class Guess:
-    """A kind with the fields that were read off the texts, and why."""
-
-    kind: str
-    why: str
-    fields: dict[str, Any] = field(default_factory=dict)
-    tokens: tuple[str, ...] = ()
 
 
 def guess(name: str, texts: Texts, *, rows: int, distinct: int, named_id: bool) -> Guess:
@@ -113,6 +81,10 @@ def guess(name: str, texts: Texts, *, rows: int, distinct: int, named_id: bool) 
         found = ask(left, known)
         if found is not None:
             return Guess(found.kind, found.why, found.fields, (*tokens, *found.tokens))
+    mails = sum(count for text, count in left if EMAIL.match(text))
+    if mails >= FIT * known:
+        fields = {"pattern": "person{n:05}@example.org"}
+        return Guess("identifier", "e-mail addresses: made-up ones take their place", fields)
     alone = distinct >= rows >= FEWEST_FOR_IDENTIFIER or (
         named_id and distinct > 0.9 * rows and rows >= FEWEST_FOR_IDENTIFIER
     )
@@ -122,7 +94,8 @@ def guess(name: str, texts: Texts, *, rows: int, distinct: int, named_id: bool) 
         pattern = id_pattern([text for text, _ in left])
         return Guess("identifier", "every row has another one", {"pattern": pattern})
     if distinct > MOST_CATEGORIES:
-        if distinct > 0.5 * rows or (length > 40 and worded > 0.5):
+        free = distinct > 0.5 * rows or (length > 40 and worded > 0.5)
+        if free and not code_prefixes([text for text, _ in left]):
             return Guess("drop", f"free text: {distinct:,} different texts in {rows:,} rows")
         return guess_open(left, tokens, distinct)
     return guess_categories(left, tokens)
@@ -149,195 +122,53 @@ def guess_truth(texts: Texts, known: int) -> Guess | None:
         if len(texts) > len(folded):
             fields["ignore_case"] = True
         return Guess("boolean", f"words for yes and no: {labels[yes]}, {labels[no]}", fields)
-    return None
-
-
-def guess_moment(texts: Texts, known: int) -> Guess | None:
-    """One format of dates, moments or times that nearly all texts have."""
-    if not any(sign in texts[0][0] for sign in "-./: ") and not re.match(r"\d{8}$", texts[0][0]):
+    words = {*folded}
+    if not (words <= YES | NO and words & YES and words & NO):
         return None
-    fits: list[tuple[int, int, str]] = []
-    for place, form in enumerate(_forms(texts[0][0])):
-        found = sum(count for text, count in texts if is_moment(text, form))
-        if found >= FIT * known:
-            fits.append((-found, place, form))
-    if not fits:
-        return None
-    form = min(fits)[2]
-    strange = tuple(text for text, _ in texts if not is_moment(text, form))
-    if len(strange) > MOST_STRANGE:
-        return None
-    if form == "%Y-%m-%d %H:%M:%S" and all(text.endswith(" 00:00:00") for text, _ in texts):
-        return Guess("date", "dates, all of them at midnight")
-    style = TimeFormat(form)
-    kind = "datetime" if style.dated and style.timed else "date" if style.dated else "time"
-    why = f"{kind}s written {form}"
-    if len({other.replace("%m", "%d") for _, _, other in fits}) < len(fits):
-        why += "; day and month could be the other way round"
-    fields: dict[str, Any] = {"format": form}
-    if "%z" in form:
-        ends = {text[-6:] for text, _ in texts if re.search(r"[+-]\d\d:\d\d$", text)}
-        if len(ends) == 1 and not any(text.endswith("Z") for text, _ in texts):
-            fields["zone"] = ends.pop()
-    return Guess(kind, why, fields, strange)
-
-
-def _forms(example: str) -> list[str]:
-    """The formats that the most frequent text could have."""
-    plain = [*DATES, *CLOCKS]
-    joined = [
-        date + joint + clock + zone
-        for date in DATES
-        for joint in JOINTS
-        for clock in CLOCKS
-        for zone in ("", "%z", " %z")
-    ]
-    return [form for form in [*plain, *joined] if is_moment(example, form)]
-
-
-@cache
-def _style(form: str) -> tuple[TimeFormat, re.Pattern[str]]:
-    """A format with its compiled pattern: there are more formats than Python keeps patterns."""
-    style = TimeFormat(form)
-    return style, re.compile(style.pattern)
-
-
-def is_moment(text: str, form: str) -> bool:
-    """Whether a text is a date or time of this format."""
-    style, pattern = _style(form)
-    if not pattern.match(text):
-        return False
-    try:
-        found = datetime.strptime(text, form)
-    except ValueError:
-        return False
-    return not style.dated or 1800 <= found.year <= 2199
-
-
-def guess_number(texts: Texts, known: int) -> Guess | None:
-    """Numbers with a currency, a unit, a decimal comma, a limit of detection or some odd words."""
-    parts = {text: _split(text) for text, _ in texts}
-    spelt = [(text, count) for text, count in texts if parts[text]]
-    if sum(count for _, count in spelt) < FIT * known or len(texts) - len(spelt) > MOST_STRANGE:
-        return None
-    around = Counter()  # type: Counter[tuple[str, str]]
-    for text, count in spelt:
-        around[parts[text]["around"]] += count  # type: ignore[index]
-    (prefix, suffix), _ = around.most_common(1)[0]
-    bare = (prefix.strip(), suffix.strip())
-    for one, two in around:
-        if (one.strip(), two.strip()) not in (bare, ("", "")):
-            return None
-    digits = [parts[text]["digits"] for text, _ in spelt]  # type: ignore[index]
-    if any(re.match(r"[+-]?0\d", digit) for digit in digits):
-        return None  # a code: numbers have no leading zeros
-    signs = _signs(digits)
-    if signs is None:
-        return None
-    decimal, thousands = signs
-    style = NumberFormat(decimal=decimal, thousands=thousands, prefix=prefix, suffix=suffix)
-    limits: dict[str, set[float]] = {"<": set(), ">": set()}
-    for text, _ in spelt:
-        found = parts[text]
-        assert found is not None
-        if found["limit"]:
-            limits[found["limit"][0]].add(plain_number(found["digits"], style))
-    fields: dict[str, Any] = {}
-    if style != NumberFormat():
-        fields["format"] = style
-    if limits["<"]:
-        fields["below"] = max(limits["<"])
-    if limits[">"]:
-        fields["above"] = min(limits[">"])
-    places = max(len(digit.partition(decimal)[2]) for digit in digits)
-    kind = "continuous" if places else "integer"
-    if places:
-        fields["decimals"] = min(places, 10)
-    strange = tuple(text for text, _ in texts if not parts[text])
-    return Guess(kind, _number_words(style, fields), fields, strange)
-
-
-def plain_number(digits: str, style: NumberFormat) -> float:
-    """The number in digits of this style."""
-    bare = digits.replace(style.thousands, "") if style.thousands else digits
-    return float(bare.replace(style.decimal, "."))
-
-
-def _number_words(style: NumberFormat, fields: Mapping[str, Any]) -> str:
-    words = ["numbers"]
-    if style.decimal != ".":
-        words.append(f"with decimal {style.decimal!r}")
-    if style.thousands:
-        words.append(f"with thousands {style.thousands!r}")
-    around = (style.prefix + style.suffix).strip()
-    if around:
-        words.append(f"in {around}")
-    limits = [
-        f"{'<' if n == 'below' else '>'}{fields[n]:g}" for n in ("below", "above") if n in fields
-    ]
-    if limits:
-        words.append(f"and {', '.join(limits)}")
-    return " ".join(words)
-
-
-def _split(text: str) -> dict[str, Any] | None:
-    sign = SIGN.match(text)
-    if sign is None:  # a text of several lines
-        return None
-    body = sign["body"]
-    minus = ""
-    if body.startswith("-") and not body[1:2].isdigit():
-        minus, body = "-", body[1:].strip()
-    found = NUMBER.match(body)
-    if not found:
-        return None
-    digits = found["digits"].strip()
-    prefix, suffix = found["prefix"], found["suffix"]
-    gap = found["digits"][len(found["digits"].rstrip()) :]
-    if prefix.strip() not in CURRENCIES or not UNIT.match(gap + suffix):
-        return None
-    return {"limit": sign["limit"], "around": (prefix, gap + suffix), "digits": minus + digits}
-
-
-def _signs(digits: Sequence[str]) -> tuple[str, str] | None:
-    """The decimal sign and that between thousands which all of these can have."""
-    used = {sign for digit in digits for sign in digit if sign in ".,' \u00a0\u202f"}
-    if not used:
-        return ".", ""
-    for decimal in ".,":
-        groups = sorted(used - {decimal})
-        if len(groups) > 1:
-            continue
-        thousands = groups[0] if groups else ""
-        sign = re.escape(thousands)
-        whole = rf"(\d{{1,3}}({sign}\d{{3}})+|\d+)" if thousands else r"\d+"
-        point = re.escape(decimal)
-        if all(re.fullmatch(rf"[+-]?({whole}({point}\d*)?|{point}\d+)", d) for d in digits):
-            # 1.234 and 5.678 alone are rather thousands than numbers of three decimals.
-            ends = [d for d in digits if decimal in d]
-            if (
-                decimal == ","
-                and not thousands
-                and all(re.fullmatch(rf"[+-]?[1-9]\d{{0,2}}({point}\d{{3}})+", d) for d in ends)
-            ):
-                return ".", ","
-            return decimal, thousands
-    return None
+    # Several words for each: the most frequent one is how it is written.
+    true, false = (next(text for text, _ in texts if text.lower() in side) for side in (YES, NO))
+    meant = {word: true if word in YES else false for word in sorted(words)}
+    same = (true.lower(), false.lower())
+    fields = {"true_label": true, "false_label": false, "ignore_case": True}
+    fields["synonyms"] = {word: label for word, label in meant.items() if word not in same}
+    why = f"words for yes and no: {true}, {false} in {len(texts)} spellings"
+    return Guess("boolean", why, fields)
 
 
 def guess_open(texts: Texts, tokens: tuple[str, ...], distinct: int) -> Guess:
     """Categories that no code book need list: a release buys those that enough rows share."""
     why = f"{distinct:,} different texts: a release buys the frequent ones"
-    prefixes: tuple[int, ...] = ()
-    spelt = [text for text, _ in texts]
-    if spelt and all(ICD.match(text) for text in spelt):
-        prefixes = (1, 3)
-    elif spelt and all(re.match(r"\d{5}(-\d{4})?$", text) for text in spelt):
-        prefixes = (3, 5) if any("-" in text for text in spelt) else (3,)
+    prefixes = code_prefixes([text for text, _ in texts])
     if prefixes:
         longest = " or ".join(str(length) for length in reversed(prefixes))
         why += f", else their first {longest} characters"
     return Guess(OPEN, why, {"prefixes": prefixes}, tokens)
+
+
+def code_prefixes(spelt: Sequence[str]) -> tuple[int, ...]:
+    """The lengths of beginnings that say something of codes; none where the texts are words.
+
+    Example:
+        >>> code_prefixes(["E11.9", "I10"]), code_prefixes(["10115", "80331"])
+        ((1, 3), (2, 3))
+        >>> code_prefixes([f"M{a}-{b}" for a in range(9) for b in range(99)])
+        (3,)
+    """
+    if not spelt:
+        return ()
+    if all(ICD.match(text) for text in spelt):
+        return (1, 3)
+    if all(re.match(r"\d{5}(-\d{4})?$", text) for text in spelt):
+        return (2, 3)
+    coded = [text for text in spelt if CODE.match(text)]
+    if len(coded) < FIT * len(spelt):
+        return ()
+    # The longest beginnings of which there are few, and that stand for several codes each.
+    for length in range(min(4, max(map(len, coded)) - 1), 0, -1):
+        starts = {text[:length] for text in coded}
+        if 1 < len(starts) <= min(MOST_CATEGORIES, len(spelt) / 3):
+            return (length,)
+    return ()
 
 
 def guess_categories(texts: Texts, tokens: tuple[str, ...]) -> Guess:

@@ -151,15 +151,3 @@ def texts_of(
     known = table.filter(~encoding.missing(table["value"], MISSING_TOKENS))
     found = frequent(backend, known, MOST_TEXTS)
     return [(text, count) for text, count in found if "\0" not in str(text)]
-
-
-def ends_of(backend: Any, table: ir.Table, columns: Sequence[Any]) -> dict[str, tuple[Any, Any]]:
-    """The least and the largest number of every column."""
-    from marginalsyn.table import encoding
-
-    found: dict[str, dict[str, Any]] = {}
-    for some in lots(columns):
-        read = encoding.prepared(table, some)
-        ends = {c.name: {"low": read[c.name].min(), "high": read[c.name].max()} for c in some}
-        found.update(numbers_of(backend, read, ends))
-    return {name: (values["low"], values["high"]) for name, values in found.items()}

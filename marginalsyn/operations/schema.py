@@ -97,6 +97,7 @@ class InferSchema(Writing, Drafting, Operation[Any]):
                 sep=self.sep,
                 kinds=self.kinds or {},
                 keep=self.keep,
+                missing=self.missing,
                 encoding=self.encoding,
                 progress=progress,
             )

@@ -104,7 +104,7 @@ def _describe_linked(release: LinkedRelease) -> tuple[dict[str, Any], Pairs, Col
     ]
     if weights is not None:
         about = f"a row for each row of {release.tree.root.name}; rows below it weigh the same"
-        facts.append(("Weights", f"{_weights(list(weights))}: {about}"))
+        facts.append(("Weights", f"{_weights([*weights.columns])}: {about}"))
     rows: list[tuple[object, ...]] = []
     for table in release.tree.tables:
         if table.key:

@@ -59,7 +59,8 @@ class Categories(Purchase):
         for name in self.names:
             column = self.schema.column(name)
             assert isinstance(column, CategoricalColumn)
-            found[name] = (None, *sorted(column.prefixes, reverse=True))
+            whole = () if column.shorten else (None,)
+            found[name] = (*whole, *sorted(column.prefixes, reverse=True))
         return found
 
     @cached_property

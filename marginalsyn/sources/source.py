@@ -534,7 +534,9 @@ def check_names(names: Iterable[str], where: str) -> None:
         if len(seen) == position:
             continue
         if before == name:
-            raise DataError(f"column names of {where} must be distinct: {name!r} occurs twice")
+            raise DataError(
+                f"column names of {where} must be distinct: {name!r} occurs twice; rename one"
+            )
         raise DataError(
             f"column names of {where} must differ by more than case: {before!r} and {name!r}"
         )

@@ -254,14 +254,15 @@ class CategoricalColumn(_Listed):
 
     The list is public, or ``"private"``: then a release buys it, and ``origin`` says so. With
     ``prefixes`` such as (1, 3) a value that is not listed becomes its first 3 characters where
-    these are listed, else the first one; only what has neither becomes ``other_label``.
+    these are listed, else the first one; only what has neither becomes ``other_label``. With
+    ``shorten`` these beginnings alone are bought, and no whole values.
 
     Example:
         >>> CategoricalColumn(name="sex", categories=("female", "male"), other=False).size
         2
     """
 
-    quiet: ClassVar[tuple[str, ...]] = (*_Listed.quiet, "origin", "prefixes")
+    quiet: ClassVar[tuple[str, ...]] = (*_Listed.quiet, "origin", "prefixes", "shorten")
 
     kind: Literal["categorical"] = "categorical"
     categories: tuple[Scalar, ...]
@@ -269,6 +270,7 @@ class CategoricalColumn(_Listed):
     other_label: Scalar = "OTHER"
     origin: Literal["public", "private", "bought"] = "public"
     prefixes: tuple[Annotated[int, Field(ge=1, le=100)], ...] = ()
+    shorten: bool = False
 
     @property
     def values(self) -> tuple[bool | int | float | str, ...]:
@@ -319,6 +321,8 @@ class CategoricalColumn(_Listed):
             self._check_open()
         if list(self.prefixes) != sorted(set(self.prefixes)):
             raise ValueError(f"prefixes ({list(self.prefixes)}) must grow, as in [1, 3]")
+        if self.shorten and not self.prefixes:
+            raise ValueError("prefixes ([]) must name a length to shorten values to, as in [3]")
         self._check_distinct("categories", self.categories)
         if self.other and text_of(self.other_label) in self._codes:
             raise ValueError(

@@ -63,6 +63,37 @@ def test_influence_is_the_derivative_in_the_weights(formula: str) -> None:
         assert np.allclose((fit.value(moved) - value) / 1e-5, influence[i], rtol=2e-2, atol=1e-3)
 
 
+def test_curves_are_fitted_and_other_values_of_the_label_left_out() -> None:
+    wards = CategoricalColumn(name="ward", categories=("A", "B"))
+    schema = Schema(columns=(SCHEMA.column("age"), wards), label="age")
+    shape = (4, 3)
+    grid = np.indices(shape).reshape(2, -1).T
+    cells = CodeCombinations(("age", "ward"), grid, as_values(schema, ("age", "ward"), grid), shape)
+    weights = np.random.default_rng(1).dirichlet(np.ones(len(grid)))
+    plain = Regression("ward ~ age", schema).on(cells)
+    own = weights[grid[:, 1] < 2]
+    assert len(plain.y) == len(own)
+    theirs = LogisticRegression(C=np.inf, tol=1e-10, max_iter=10_000)
+    theirs.fit(plain.x[:, 1:], grid[grid[:, 1] < 2, 1], sample_weight=own / own.mean())
+    assert np.allclose(plain.value(weights)[1:], np.ravel(theirs.coef_), atol=2e-3)
+    for formula, names in (
+        ("ward ~ bs(age, df=3)", [f"bs(age, df=3)[{i}]" for i in (1, 2, 3)]),
+        ("ward ~ poly(age, degree=2)", [f"poly(age, degree=2)[{i}]" for i in (1, 2)]),
+        ("ward ~ log(age)", ["log(age)"]),
+    ):
+        question = Regression(formula, schema)
+        assert question.columns == ("age", "ward")
+        fit = question.on(cells)
+        assert list(fit.names) == ["Intercept", *names]
+        # Curves of as many coefficients as there are ages give each age its own log-odds.
+        if len(names) == 3:
+            shares = [weights[(grid[:, 0] == i) & (grid[:, 1] == 1)].sum() for i in range(4)]
+            wholes = [weights[(grid[:, 0] == i) & (grid[:, 1] < 2)].sum() for i in range(4)]
+            odds = fit.x[grid[grid[:, 1] < 2, 1] == 0] @ fit.value(weights)
+            expected = np.array(shares) / np.array(wholes)
+            assert 1 / (1 + np.exp(-odds)) == pytest.approx(expected, abs=1e-4)
+
+
 def test_awkward_names_and_the_dot_are_understood() -> None:
     assert Regression("ill ~ years-in + age", SCHEMA).columns == ("age", "years-in", "ill")
     assert Regression("ill ~ `years-in`", SCHEMA).columns == ("years-in", "ill")
@@ -85,7 +116,7 @@ def test_awkward_names_and_the_dot_are_understood() -> None:
         ("ill ~ age + (", "must be a formula"),
         ("ward ~ age", "has two values, and ward has 3"),
         ("ill ~ log(age - 100)", "must fit the columns"),
-        ("ill ~ nothing(age)", "must be one of"),
+        ("ill ~ nothing(age)", "nothing"),
     ],
 )
 def test_a_wrong_formula_is_told_what_is_wrong(formula: str, said: str) -> None:

@@ -18,8 +18,6 @@ from click.testing import CliRunner, Result
 
 from marginalsyn import LinkedRelease, Schema
 from marginalsyn.cli import start, start_forecast
-from marginalsyn.errors import UsageError
-from marginalsyn.operations.drafting import words_of
 from marginalsyn.release.folder import Release
 
 Run = Callable[..., Result]
@@ -75,7 +73,7 @@ def test_questions_are_answered_in_words(
 
     monkeypatch.setattr(start, "_at_terminal", lambda: True)
     opened: list[str] = []
-    monkeypatch.setattr(start.click, "launch", opened.append)
+    monkeypatch.setattr(start, "_open", lambda page: opened.append(str(page)))
     words = ["leek", "public", "public"]
     answers = ["wrd=drop", "ward=drop", "", "il", "ill", "y", *words, "n"]
     asked = ["start", "people.csv", "--method", "independent", "--holdout", "0.3"]
@@ -136,7 +134,7 @@ def answered(*words: str, commands: tuple[str, ...] = ()) -> Result:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(start, "_at_terminal", lambda: True)
         patch.setattr(start_forecast, "run", some)
-        patch.setattr(start.click, "launch", lambda page: None)
+        patch.setattr(start, "_open", lambda page: None)
         return CliRunner().invoke(cli, asked, input="\n".join(answers) + "\n")
 
 
@@ -237,13 +235,87 @@ def test_what_cannot_go_on_is_said_before_anything_is_read(run: Run, folder: Pat
     assert "release folder" in run("start", "hospital.csv", "--yes", code=1).stderr
 
 
-def test_names_with_spaces_are_typed_in_quotes() -> None:
-    assert words_of("'blood pressure=integer' zip=drop") == [
-        "blood pressure=integer",
-        "zip=drop",
+def answer(monkeypatch: pytest.MonkeyPatch, data: str, *answers: str) -> Result:
+    """The dialogue over a table, up to the last question, which is answered with no."""
+    from marginalsyn.cli.main import cli
+
+    monkeypatch.setattr(start, "_at_terminal", lambda: True)
+    asked = ["start", data, "--method", "independent", "--holdout", "0"]
+    lines = [*answers, "public", "public", "public", "n"]
+    result = CliRunner().invoke(cli, asked, input="\n".join(lines) + "\n")
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def test_right_answers_are_kept_where_another_is_wrong(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [f"{80 + n % 9},{'ab'[n % 2]},{n % 40 if n % 20 else -9},{n % 3}" for n in range(300)]
+    (folder / "t.csv").write_text("\n".join(["blood pressure,ward,pain,ill", *rows]) + "\n")
+    typed = "blood pressure=continuous, wrd=drop, ward=drop ill=numbr"
+    result = answer(monkeypatch, "t.csv", typed, "", "pain=-8", "none", "", "y")
+    for words in (
+        "kinds: categorical, private-categories",
+        "column (wrd) must be one of the table; did you mean 'ward'?",
+        "kind (ill=numbr) must be one of",
+        "numbers that may mean missing: pain=-9 (5.0%)",
+        "must be a number that the column has",
+        "  blood pressure: kind continuous",
+        "the table: drop ward",
+        "  pain: lower -1",
+    ):
+        assert words in result.stderr, words
+    # What is clear is proposed.
+    proposed = answer(monkeypatch, "t.csv", "", "", "", "y")
+    assert "(Enter: pain=-9)" in proposed.stderr
+    assert "missing_tokens -9" in proposed.stderr
+
+
+def test_what_interrupted_runs_spent_is_said_before_more_is_asked_for(
+    people: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from marginalsyn.generators.independent import Independent
+
+    def dies(*args: Any, **kwargs: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Independent, "__call__", dies)
+        paid = ("--data", "people.csv", "--schema", "people.json", "--method", "independent")
+        run("generate", *paid, "--eps", "0.5", code=130)
+    said = answer(monkeypatch, "people.csv", "", "", "y").stderr
+    assert "an interrupted run is paid for" in said
+    assert said.index("spent so far on this source: eps") < said.index("Spend this budget now?")
+
+
+def test_columns_that_a_budget_cannot_keep_are_left_out_or_shortened(
+    folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [
+        f"f{n * 7919 % 700} x,{'EIJ'[n % 3]}{10 + n % 4}.{n * 31 % 97},{'mf'[n % 2]},{n % 50}"
+        for n in range(1700)
     ]
-    with pytest.raises(UsageError, match="close its quotes"):
-        words_of("'blood pressure=integer")
+    (folder / "t.csv").write_text("\n".join(["film,icd,sex,age", *rows]) + "\n")
+    ran: list[list[str]] = []
+    monkeypatch.setattr(start_forecast, "run", lambda name, words: ran.append([name, *words]))
+    asked = ("start", "t.csv", "--yes", "--method", "independent", "--eps", 1, "--force")
+    said = run(*asked).stderr
+    assert "film is left out: of its 700 texts" in said
+    assert "icd is shortened to 1 or 3 characters" in said
+    schema = Schema.read(folder / "t.schema.json")
+    assert schema.drop == ("film",)
+    assert (schema.column("icd").prefixes, schema.column("icd").shorten) == ((1, 3), True)
+    # Nothing is changed that was asked for, nor where the budget is large.
+    run(*asked, "--keep", "film", "--kind", "icd=private-categories")
+    assert Schema.read(folder / "t.schema.json").open == ["film", "icd"]
+    assert not Schema.read(folder / "t.schema.json").drop
+    # What was forecast comes true.
+    monkeypatch.undo()
+    monkeypatch.chdir(folder)
+    run(*asked, "--holdout", 0)
+    labels = Release.read(folder / "release").schema.column("icd").labels()
+    assert {label[1:] for label in labels} <= {"", "10", "11", "12", "13", "THER"}
+    assert len(labels) > 8
 
 
 def test_the_password_of_an_address_serves_the_evaluation_too(

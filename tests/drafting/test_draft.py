@@ -353,6 +353,10 @@ def test_a_file_in_latin_1_is_found_to_be_so(tmp_path):
         (["9:05 AM", "11:10 PM"], "time", {"format": "%I:%M %p"}),
         (["low", "high", "medium"], "ordinal", {"categories": ["low", "medium", "high"]}),
         (["a", "A", "b"], "categorical", {"ignore_case": True}),
+        (["Yes", "Y", "no", "N"], "boolean", {"true_label": "Y", "ignore_case": True}),
+        (["31.12.2020", "2021-02-01", "31.12.2020", "1.3.21"], "date", {"format": "%d.%m.%Y"}),
+        (["80 kg", "81,5 kg", "176 lb", "79"], "continuous", {"decimals": 1}),
+        (["12 m", "13 cm", "4 apples"], "categorical", {}),
         (["ja", "nein"], "boolean", {"true_label": "ja"}),
     ],
 )
@@ -363,6 +367,128 @@ def test_texts_tell_their_kind(texts, kind, fields):
     for name, wanted in fields.items():
         found = told[name]
         assert {**found, **wanted} == found if isinstance(wanted, dict) else found == wanted
+
+
+HEIGHTS = {"1,78 m": 1.78, "1,80 m": 1.80, "178 cm": 1.78, "5'11\"": 1.8034, "6'": 1.8288}
+COSTS = {
+    "EUR 1 234": 1234,
+    "1.234 EUR": 1234,
+    "12.500 EUR": 12500,
+    "EUR 7": 7,
+    "EUR 1 000 000": 1e6,
+}
+
+
+@pytest.mark.parametrize("meant", [HEIGHTS, COSTS], ids=["heights", "costs"])
+def test_numbers_in_several_spellings_mean_what_they_say(meant):
+    frame = pd.DataFrame({"x": [*meant] * 4, "y": 1})
+    schema = infer_schema(frame)
+    assert schema.column("x").also
+    np.testing.assert_allclose(Codec(schema).numbers(frame, "x"), [*meant.values()] * 4)
+    # Each value alone.
+    for text, number in meant.items():
+        assert Codec(schema).numbers(pd.DataFrame({"x": [text], "y": 1}), "x") == number
+
+
+def test_what_no_format_reads_is_shown_with_its_share():
+    odd = [f"im Mai {year}" for year in range(1990, 2000)]
+    texts = [f"{1 + n % 28:02}.{1 + n % 12:02}.2020" for n in range(600)] + odd
+    found = draft_schema(pd.DataFrame({"x": texts, "y": 1})).verdicts[0]
+    assert found.kind == "date"
+    assert "1.6% is not read" in found.why
+    assert found.fits == pytest.approx(600 / 610)
+
+
+@pytest.mark.parametrize(
+    ("values", "code", "clear"),
+    [
+        (range(40, 140), -9, True),
+        (range(40, 140), 999, True),
+        (range(140, 200), 0, True),
+        (range(18, 60), 99, False),
+        (range(3), 99, True),
+        (range(18, 99), -1, False),
+        (range(2), 0, None),
+        (range(1, 3), 0, None),
+        (range(90, 110), 99, None),
+        (range(-20, 30), -9, None),
+        (range(10_000, 90_000, 700), 0, None),
+    ],
+)
+@pytest.mark.parametrize("form", ["plain", "kg"])
+def test_numbers_that_mean_missing_stand_alone(values, code, clear, form, tmp_path):
+    numbers = [*values] * 6 + [code] * 9
+    frame = pd.DataFrame({"x": numbers, "y": [n % 7 for n in range(len(numbers))]})
+    if form == "kg":
+        frame["x"] = [f"{n} kg" if n != code else str(n) for n in numbers]
+    # Plain numbers arrive as texts and as numbers.
+    draft = draft_schema(as_source(frame, "csv", tmp_path) if code % 2 else frame)
+    assert [one.clear for one in draft.codes] == [] if clear is None else [clear]
+    tokens = [str(token) for token in draft.schema.column("x").missing_tokens]
+    assert tokens == ([str(code)] if clear else [])
+    if clear:
+        check = next(c for c in check_data(frame, draft.schema) if c.name == "x")
+        assert (check.missing, check.low, check.high) == (9, 0, 0)
+        column = draft.schema.column("x")
+        if column.numeric:
+            assert column.lower <= min(values)
+            assert column.upper >= max(values)
+            assert not column.lower <= code <= column.upper or code == 0
+        # The user knows better.
+        asked = draft_schema(frame, missing={"x": ()}).schema.column("x")
+        assert not asked.missing_tokens
+    elif clear is False:
+        asked = draft_schema(frame, missing={"x": (code,)}).schema.column("x")
+        assert [str(token) for token in asked.missing_tokens] == [str(code)]
+
+
+def test_a_number_that_no_row_has_cannot_mean_missing():
+    frame = pd.DataFrame({"x": [*range(50), 999, 999], "y": 1})
+    with pytest.raises(SchemaError, match="that the column has"):
+        draft_schema(frame, missing={"x": (-7,)})
+
+
+def test_bins_follow_long_tails_and_nothing_else():
+    rng = np.random.default_rng(3)
+    tail = rng.lognormal(1.5, 1.3, 4000).clip(0.1, 480).round(1)
+    frame = pd.DataFrame(
+        {
+            "crp": tail,
+            "gain": np.where(rng.random(4000) < 0.9, 0, rng.integers(100, 99_999, 4000)),
+            "age": rng.integers(18, 90, 4000),
+            "balance": np.round(rng.standard_t(1.5, 4000) * 1000, 2),
+        }
+    )
+    schema = infer_schema(frame)
+    assert schema.column("age").bins == "auto"
+    for name in ("crp", "gain", "balance"):
+        column = schema.column(name)
+        assert isinstance(column.bins, tuple), name
+        assert column.levels <= 16
+        codec = Codec(schema.select([name]))
+        back = codec.decode(codec.encode(frame), rng)[name]
+        spread = frame[name].abs().mean()
+        assert abs(back.mean() - frame[name].mean()) < 0.1 * spread, name
+        assert abs(back.median() - frame[name].median()) < 0.1 * spread, name
+
+
+def test_codes_and_addresses_are_no_numbers_and_no_names():
+    count = 900
+    frame = pd.DataFrame(
+        {
+            "plz": [10_000 + 37 * (n % 300) for n in range(count)],
+            "icd": [f"{'EIJ'[n % 3]}{10 + n % 40}.{n % 9}" for n in range(count)],
+            "part": [f"X{n % 5}-{n % 300}" for n in range(count)],
+            "mail": [f"a.{n % 400}@clinic.test" for n in range(count)],
+            "y": [n % 2 for n in range(count)],
+        }
+    )
+    schema = infer_schema(frame)
+    found = {name: schema.column(name).prefixes for name in schema.open}
+    assert found == {"plz": (2, 3), "icd": (1, 3), "part": (4,)}
+    assert [(one.name, one.pattern) for one in schema.made] == [
+        ("mail", "person{n:05}@example.org")
+    ]
 
 
 def test_columns_asked_to_be_what_they_are_not(tmp_path):
