@@ -174,6 +174,11 @@ class Start(Drafting, Operation[None]):
         flag_value="",
         metavar="SCHEMA",
     )
+    as_input: bool = option(
+        True,
+        "Write the rows with the separator, the encoding and the mark that the file has; otherwise "
+        "with commas in UTF-8.",
+    )
     yes: bool = option(False, "Ask nothing: take what is proposed.")
     out: str | Path = option(defaults.RELEASE, "The release folder.", metavar="FOLDER")
     force: bool = option(False, "Overwrite what exists.")
@@ -218,6 +223,7 @@ class Start(Drafting, Operation[None]):
             schema_path=Path(f"{stem}.schema.json"),
             evaluation=Path(defaults.EVALUATION),
             persons=asked,
+            as_input=self.as_input,
         )
         schema: Schema | LinkedSchema
         if several:

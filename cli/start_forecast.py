@@ -47,6 +47,7 @@ class Choices:
     evaluation: Path
     persons: Named = UNNAMED
     drafted: bool = True
+    as_input: bool = True
     bought: tuple[str, ...] = ()
     tail: float = 0.03
     open: bool = False
@@ -115,6 +116,7 @@ def commands(choices: Choices, force: bool, *, go_on: bool = False) -> list[tupl
         made += ["--holdout", f"{choices.holdout:g}"]
     if choices.persons.unit == ROW:
         made += ["--unit", ROW]
+    made += ["--as-input"] * choices.as_input
     made += ["--accept-nonprivate-schema"] * choices.drafted
     made += ["--go-on"] * (go_on and not choices.several) + ["--force"] * force
     judged = [str(choices.out), "--out", str(choices.evaluation), "--force"]

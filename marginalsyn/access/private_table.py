@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from marginalsyn.privacy.noise import Noise
+    from marginalsyn.table.frames import TextForm
     from marginalsyn.table.schema import Schema
     from marginalsyn.table.unit import Unit
 
@@ -144,6 +145,11 @@ class PrivateTable:
         """The same for a statement; None where it is not needed, or would reveal the salt."""
         replaced = self._holdout.neighbours is Neighbours.REPLACE
         return self.split if replaced and is_random(self._holdout.salt) else None
+
+    @property
+    def text_form(self) -> TextForm:
+        """How the source's text file is written: read off its header line and what precedes it."""
+        return self._source.form
 
     def check_layout(self) -> None:
         """Raise SchemaError unless source and schema have the same columns. Reads no row."""

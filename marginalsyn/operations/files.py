@@ -14,6 +14,8 @@ from marginalsyn.errors import DataError, MarginalsynError, UsageError, reason_o
 if TYPE_CHECKING:
     import pandas as pd
 
+    from marginalsyn.table.frames import TextForm
+
 TABLES = (".csv", ".parquet")
 # A table that was handed over, or the file that holds it.
 Table: TypeAlias = "pd.DataFrame | str | Path"
@@ -93,16 +95,16 @@ def check_folder(path: Path | None, force: bool) -> None:
         raise UsageError(f"--out ({path}) must not hold anything yet; add --force to replace it")
 
 
-def write_table(frame: pd.DataFrame, path: Path) -> None:
+def write_table(frame: pd.DataFrame, path: Path, form: TextForm | None = None) -> None:
     """Write rows as their file's name says."""
-    write_lots([frame], path)
+    write_lots([frame], path, form)
 
 
-def write_lots(lots: Iterable[pd.DataFrame], path: Path) -> None:
+def write_lots(lots: Iterable[pd.DataFrame], path: Path, form: TextForm | None = None) -> None:
     """Write rows as their file's name says; a CSV needs memory for one lot of them at a time."""
     import pandas as pd
 
-    from marginalsyn.table.frames import write_csv, write_parquet
+    from marginalsyn.table.frames import PLAIN_TEXT, write_csv, write_parquet
 
     def fill(handle: IO[bytes]) -> None:
         if path.suffix == ".parquet":
@@ -110,7 +112,7 @@ def write_lots(lots: Iterable[pd.DataFrame], path: Path) -> None:
             whole = pd.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
             return write_parquet(whole, handle)
         for place, lot in enumerate(lots):
-            write_csv(lot, handle, header=place == 0)
+            write_csv(lot, handle, header=place == 0, form=form or PLAIN_TEXT)
 
     replace_file(path, fill)
 

@@ -154,6 +154,11 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
     )
     out: str | Path = option(defaults.RELEASE, "The release folder.", metavar="FOLDER")
     format: Literal["csv", "parquet"] = option(defaults.FORMAT, "The file format of the rows.")
+    as_input: bool = option(
+        False,
+        "Write the rows as the source's text file is written: its separator, its encoding and the "
+        "mark before its header. Numbers and dates are spelt as the schema says in any case.",
+    )
     force: bool = option(False, "Overwrite what exists.")
     go_on: bool = option(
         False,
@@ -246,8 +251,9 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
                 recorder.salt = source.workspace.holdout_salt(source.key, seed=self.seed)
             source = source.salted(recorder.salt)
             progress.report("open", text=source.title)
+            table = source.open(ledger, budget.neighbours)
             synthesis, statement = generate(
-                source.open(ledger, budget.neighbours),
+                table,
                 config,
                 budget,
                 **tools,
@@ -255,6 +261,9 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
                 run=f"generate {config.name}",
                 references=references,
             )
+            if self.as_input:
+                form = table.text_form.fitting((synthesis.schema or source.schema).to_json())
+                statement = statement.with_form(form)
             progress.report("write", text=str(self.out))
             release = self._write(synthesis, source.schema, statement)
             recorder.finish()

@@ -133,7 +133,7 @@ class Sample(OfRelease["pd.DataFrame"]):
                 yield rows
 
         if out is not None:
-            write_lots(lots(), out)
+            write_lots(lots(), out, release.text_form)
         else:
             for _ in lots():
                 pass
@@ -151,7 +151,7 @@ class Sample(OfRelease["pd.DataFrame"]):
         tables = sample_linked(release, self.rows, rng, where=self.where)
         out.mkdir(parents=True, exist_ok=True)
         for name, rows in tables.items():
-            write_table(rows, out / f"{name}.csv")
+            write_table(rows, out / f"{name}.csv", release.text_form)
         return tables, ", ".join(f"{len(rows):,} rows of {name}" for name, rows in tables.items())
 
     def _impute(self, tables: int, session: Session) -> Result[Any]:

@@ -109,7 +109,10 @@ def resampled(
     frame = release.frame().iloc[picked].reset_index(drop=True)
     handle = io.BytesIO()
     whole = complete(frame, release.schema)
-    (write_csv if suffix == ".csv" else write_parquet)(whole, handle)
+    if suffix == ".csv":
+        write_csv(whole, handle, form=release.text_form)
+    else:
+        write_parquet(whole, handle)
     return {f"resampled-{weighted.name}{suffix}": handle.getvalue()}
 
 

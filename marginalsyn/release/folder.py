@@ -25,6 +25,7 @@ from marginalsyn.release.arrays import dump_arrays, load_arrays
 from marginalsyn.release.readme import README, explain_release
 from marginalsyn.release.statement import Statement
 from marginalsyn.table import frames
+from marginalsyn.table.frames import TextForm
 from marginalsyn.table.made import complete
 from marginalsyn.table.schema import Schema
 
@@ -67,6 +68,11 @@ class ReleaseFolder:
                 return name
         raise ReleaseError(f"release ({self.path}) must hold one of {', '.join(names)}")
 
+    @property
+    def text_form(self) -> TextForm:
+        """How its text files of rows are written."""
+        return TextForm.of(self.statement.notes)
+
     def weights(self) -> pd.DataFrame | None:
         """One column of weights per estimator, aligned with the rows; None when there is none.
 
@@ -89,8 +95,10 @@ class ReleaseFolder:
 
     def _rows_of(self, name: str, schema: Schema | None, keys: Sequence[str] = ()) -> pd.DataFrame:
         """The rows of a file, typed by a schema; keys are whole numbers."""
-        read = frames.read_csv if name.endswith(".csv") else frames.read_parquet
-        return read(self._file(name, limit=MAX_TABLE), schema, keys)
+        path = self._file(name, limit=MAX_TABLE)
+        if name.endswith(".csv"):
+            return frames.read_csv(path, schema, keys, self.text_form)
+        return frames.read_parquet(path, schema, keys)
 
     def _weight_columns(self) -> pd.DataFrame | None:
         """Weights and raw log-weights; None when there are none.
@@ -489,7 +497,9 @@ def write_folder(
     if format not in FRAMES:
         raise ReleaseError(f"format ({format}) must be one of {', '.join(FRAMES)}")
     folder = target(path, force)
-    write_frame = frames.write_csv if format == "csv" else frames.write_parquet
+    write_frame: Any = frames.write_parquet
+    if format == "csv":
+        write_frame = partial(frames.write_csv, form=TextForm.of(statement.notes))
     with folders.staged(folder, replace=force) as stage:
         for name, rows in tables.items():
             folders.write_file(stage / f"{name}.{format}", partial(write_frame, rows))

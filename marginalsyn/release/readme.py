@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from marginalsyn.release.derivation import vouched
+from marginalsyn.table.frames import TextForm
 
 if TYPE_CHECKING:
     from marginalsyn.release.statement import Statement
@@ -16,6 +17,14 @@ README = "README.md"
 _TABLES = (".csv", ".parquet")
 # Columns that are named one by one.
 _MOST_NAMED = 200
+_MOMENTS = ("date", "datetime")
+_SIGNS = {",": "comma", ";": "semicolon", "\t": "tab"}
+_IN_R = {
+    "utf-8-sig": "UTF-8-BOM",
+    "utf-16": "UTF-16",
+    "latin-1": "latin1",
+    "cp1252": "windows-1252",
+}
 
 
 def explain_release(statement: Statement, schema: str, files: Iterable[str]) -> str:
@@ -28,7 +37,7 @@ def explain_release(statement: Statement, schema: str, files: Iterable[str]) -> 
         "## What is promised",
         *_promise(statement),
         "## How to read it",
-        _loading(tables),
+        _loading(tables, known, TextForm.of(statement.notes)),
         *_weights(statement, names),
         "## What it is good for, and what not",
         _LIMITS if statement.foreign else _LIMITS + _INTERVALS,
@@ -111,15 +120,59 @@ def _promise(statement: Statement) -> list[str]:
     return found + [f"**Note**: {warning.rstrip('.')}." for warning in statement.warnings]
 
 
-def _loading(tables: list[str]) -> str:
+def _loading(tables: list[str], known: Mapping[str, Any], form: TextForm) -> str:
+    """How programs read the first table; a person's others are read in the same way."""
     first = tables[0] if tables else "synthetic.csv"
     if first.endswith(".parquet"):
         return f'`pandas.read_parquet("{first}")` in Python, `arrow::read_parquet("{first}")` in R.'
-    return (
-        f'`pandas.read_csv("{first}")` in Python, `read.csv("{first}", check.names = FALSE)` in R. '
-        "Excel: *Data*, *From Text/CSV*, with the encoding UTF-8 and a comma as the separator. An "
-        "empty field is a missing value."
-    )
+    columns = _groups(known)[0][1].get("columns", [])
+    spelt: list[Mapping[str, Any]] = [one["format"] for one in columns if _numbers(one)]
+    decimal = next((one["decimal"] for one in spelt if one["decimal"] != "."), ".")
+    thousands = next((one["thousands"] for one in spelt if one["thousands"]), "")
+    days = {one["name"]: one["format"] for one in columns if one.get("kind") in _MOMENTS}
+    python, r = [json.dumps(first)], [json.dumps(first), "check.names = FALSE"]
+    if form.sep != ",":
+        python.append(f"sep={json.dumps(form.sep)}")
+        r.append(f"sep = {json.dumps(form.sep)}")
+    if form.codec != "utf-8":
+        python.append(f'encoding="{form.codec}"')
+        r.append(f'fileEncoding = "{_IN_R[form.codec]}"')
+    if decimal != ".":
+        python.append(f'decimal="{decimal}"')
+        r.append(f'dec = "{decimal}"')
+    if thousands:
+        python.append(f'thousands="{thousands}"')
+    if days:
+        python.append(f"date_format={json.dumps(days, ensure_ascii=False)}")
+        python.append(f"parse_dates={json.dumps([*days], ensure_ascii=False)}")
+    lines = [
+        f"`pandas.read_csv({', '.join(python)})` in Python, `read.csv({', '.join(r)})` in R. "
+        f"Excel: *Data*, *From Text/CSV*, with the encoding {form.encoding.upper()} and a "
+        f"{_SIGNS.get(form.sep, form.sep)} as the separator. An empty field is a missing value."
+    ]
+    if form.sep == ";":
+        lines[0] += (
+            " A double click opens it where the system's separator of lists is a semicolon, as it "
+            "is in much of Europe."
+        )
+    worded = [f"`{one['name']}`" for one in columns if _worded(one)]
+    if worded:
+        lines.append(
+            f"{', '.join(worded)}: programs read these as texts, since units, currencies and "
+            'limits such as "<0.5" stand with the numbers, as they do in the private table.'
+        )
+    return "\n\n".join(lines)
+
+
+def _numbers(column: Mapping[str, Any]) -> bool:
+    return isinstance(column.get("format"), dict) and not _worded(column)
+
+
+def _worded(column: Mapping[str, Any]) -> bool:
+    """Whether its numbers come with other signs than digits."""
+    spelt = column.get("format")
+    units = isinstance(spelt, dict) and (spelt["prefix"] + spelt["suffix"]).strip()
+    return bool(units) or any(column.get(name) is not None for name in ("below", "above"))
 
 
 def _weights(statement: Statement, names: list[str]) -> list[str]:
@@ -137,11 +190,15 @@ def _weights(statement: Statement, names: list[str]) -> list[str]:
     ]
 
 
-def _columns(known: Mapping[str, Any]) -> list[str]:
+def _groups(known: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    """The schemas of all tables, by name."""
     tables = known.get("tables")
-    groups = [(one["name"], one["schema"]) for one in tables] if tables else [("", known)]
+    return [(one["name"], one["schema"] or {}) for one in tables] if tables else [("", known)]
+
+
+def _columns(known: Mapping[str, Any]) -> list[str]:
     found = []
-    for name, schema in groups:
+    for name, schema in _groups(known):
         columns = schema.get("columns", [])
         lines = [_column(column) for column in columns[:_MOST_NAMED]]
         if len(columns) > _MOST_NAMED:

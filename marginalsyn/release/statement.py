@@ -21,6 +21,7 @@ from marginalsyn.release import derivation
 from marginalsyn.release.derivation import SEEDED
 from marginalsyn.release.earlier import as_written
 from marginalsyn.table.unit import SurveyWeight, Unit
+from marginalsyn.table.frames import PLAIN_TEXT, TextForm
 
 __all__ = ["ANOTHER_TOOL", "SEEDED", "Statement", "state", "today"]
 
@@ -205,6 +206,11 @@ class Statement(BaseModel):
             created=self.created,
             versions=self.versions,
         )
+
+    def with_form(self, form: TextForm) -> Statement:
+        """The statement of a release whose text files are written in this form."""
+        noted = {**self.notes, "text": form.to_json()} if form != PLAIN_TEXT else self.notes
+        return self.model_copy(update={"notes": noted})
 
     def to_json(self) -> str:
         """Render ``privacy.json``."""

@@ -40,6 +40,7 @@ from marginalsyn.table.engine import (
     private_engine,
     private_folder,
 )
+from marginalsyn.table.frames import PLAIN_TEXT, TextForm
 from marginalsyn.validation import like
 
 if TYPE_CHECKING:
@@ -65,6 +66,11 @@ class Source:
     encoding: str | None = None
     # Counted in this process, which keeps the order of rows.
     embedded: bool = True
+
+    @property
+    def form(self) -> TextForm:
+        """How the text file is written that holds the rows; a usual one where none does."""
+        return PLAIN_TEXT
 
     @property
     def trace(self) -> str | None:
@@ -128,6 +134,14 @@ class TextSource(Source):
         for path in paths[1:]:
             if tuple(read_header(path, sep, encoding)) != self.columns:
                 raise DataError(f"header of {path} must equal that of {paths[0]}")
+
+    @property
+    def form(self) -> TextForm:
+        with _opened(self._paths[0], "rb") as handle:
+            marked = handle.read(len(codecs.BOM_UTF8)) == codecs.BOM_UTF8
+        marked = self.encoding == "utf-16" or (self.encoding == "utf-8" and marked)
+        sep = self._sep if self._sep.isascii() else PLAIN_TEXT.sep
+        return TextForm(sep=sep, encoding=self.encoding, mark=marked)
 
     @property
     def trace(self) -> str | None:
@@ -282,6 +296,11 @@ class ConvertedSource(Source):
         if self._format.stored == ".parquet":
             return ParquetSource(self.name, [copy])
         return TextSource(self.name, [copy], ",")
+
+    @property
+    def form(self) -> TextForm:
+        # Where text has no mark, a spreadsheet takes it for what its own country wrote once.
+        return TextForm(mark=self._path.suffix.lower() in (".xlsx", ".xlsm"))
 
     @property
     def nested(self) -> tuple[str, ...]:  # type: ignore[override]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -20,6 +22,67 @@ from marginalsyn.table.schema import AnyColumn, Schema
 from marginalsyn.validation import shown
 
 MOST_CELLS = 2**31
+# By the name that a schema has for an encoding: what writes it, and the mark that may come first.
+_CODECS = {
+    "utf-8": ("utf-8", codecs.BOM_UTF8),
+    "utf-16": ("utf-16-le", codecs.BOM_UTF16_LE),
+    "latin-1": ("latin-1", b""),
+    "cp1252": ("cp1252", b""),
+}
+
+
+@dataclass(frozen=True)
+class TextForm:
+    """How a text file is written, whatever its fields hold.
+
+    A source's form is read off its header line and the mark before it, and its encoding is the
+    schema's: neither depends on a row.
+
+    Attributes:
+        sep: the separator, one ASCII character.
+        encoding: as in a schema.
+        mark: whether a byte-order mark comes first.
+
+    Example:
+        >>> TextForm(sep=";", mark=True).to_json()
+        {'sep': ';', 'encoding': 'utf-8', 'mark': True}
+    """
+
+    sep: str = ","
+    encoding: str = "utf-8"
+    mark: bool = False
+
+    @classmethod
+    def of(cls, notes: Mapping[str, Any]) -> TextForm:
+        """The form that a release's statement notes; a comma and UTF-8 where it notes none."""
+        try:
+            found = cls(**notes.get("text", {}))
+            if found.encoding in _CODECS and len(found.sep) == 1 and type(found.mark) is bool:
+                return found
+        except TypeError:
+            pass
+        raise ReleaseError("note (text) must be the separator, encoding and mark of the rows")
+
+    @property
+    def codec(self) -> str:
+        """Python's name of the encoding, for readers; the mark is no part of the first name."""
+        marked = {"utf-8": "utf-8-sig", "utf-16": "utf-16"}
+        return marked.get(self.encoding, self.encoding) if self.mark else self.encoding
+
+    def to_json(self) -> dict[str, Any]:
+        """What a statement notes."""
+        return asdict(self)
+
+    def fitting(self, texts: str) -> TextForm:
+        """The same form, in UTF-8 where the encoding lacks a character of ``texts``."""
+        try:
+            texts.encode(_CODECS[self.encoding][0])
+        except UnicodeEncodeError:
+            return TextForm(sep=self.sep, mark=True)
+        return self
+
+
+PLAIN_TEXT = TextForm()
 
 
 class FrameLayout:
@@ -100,19 +163,25 @@ def frame_problems(frame: pd.DataFrame, schema: Schema) -> list[str]:
     return problems
 
 
-def write_csv(frame: pd.DataFrame, handle: IO[bytes], header: bool = True) -> None:
-    """Write UTF-8 CSV, with a header if asked; a missing value is an empty field."""
+def write_csv(
+    frame: pd.DataFrame, handle: IO[bytes], header: bool = True, form: TextForm = PLAIN_TEXT
+) -> None:
+    """Write CSV, by default in UTF-8, with a header if asked; a missing value is an empty field."""
     # A lone carriage return ends a line for many readers, and by default it is not quoted.
     texts = frame.select_dtypes(exclude=["number", "bool"])
     labels = [*frame, *(label for name in texts for label in texts[name].unique())]
     risky = any("\r" in label for label in labels if isinstance(label, str))
     quoting: Literal[0, 2] = csv.QUOTE_NONNUMERIC if risky else csv.QUOTE_MINIMAL
+    codec, mark = _CODECS[form.encoding]
+    if header and form.mark:
+        handle.write(mark)
     frame.to_csv(
         handle,
+        sep=form.sep,
         header=header,
         index=False,
         lineterminator="\n",
-        encoding="utf-8",
+        encoding=codec,
         quoting=quoting,
     )
 
@@ -123,14 +192,22 @@ def write_parquet(frame: pd.DataFrame, handle: IO[bytes]) -> None:
     frame.assign(**mixed).to_parquet(handle, index=False, engine="pyarrow")
 
 
-def read_csv(path: Path, schema: Schema | None, keys: Sequence[str] = ()) -> pd.DataFrame:
+def read_csv(
+    path: Path, schema: Schema | None, keys: Sequence[str] = (), form: TextForm = PLAIN_TEXT
+) -> pd.DataFrame:
     """Read what ``write_csv`` wrote; the schema says the types, so ``1`` stays ``1``.
 
     Whole numbers named ``keys`` come first; without a schema there is nothing else.
     """
     try:
         text = pd.read_csv(
-            path, dtype=str, keep_default_na=False, na_values=[], skip_blank_lines=False
+            path,
+            dtype=str,
+            keep_default_na=False,
+            na_values=[],
+            skip_blank_lines=False,
+            sep=form.sep,
+            encoding=form.codec,
         )
     except pd.errors.EmptyDataError:
         raise ReleaseError(f"file ({path}) must have a header line") from None
