@@ -7,6 +7,7 @@ A chart is drawn by the template of its class's name, with its fields and its la
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+    from markupsafe import Markup
 
 # Longer labels are cut; tooltips and tables have them in full.
 MOST_LABEL = 24
@@ -266,6 +268,7 @@ def _environment() -> Environment:
         "px": lambda value: f"{value:.1f}",
         "short": lambda text, most: text if len(text) <= most else text[: most - 1] + "…",
         "unbroken": _unbroken,
+        "prose": _prose,
     }
     return found
 
@@ -274,3 +277,19 @@ def _unbroken(text: str) -> str:
     """A narrow page must break a line neither inside 1e-9 nor inside "two-way"."""
     text = text.replace("-way", "\N{NON-BREAKING HYPHEN}way")
     return text.replace("e-", "e\N{NON-BREAKING HYPHEN}") if text[:1].isdigit() else text
+
+
+def _prose(text: str) -> Markup:
+    """A paragraph, list or block of commands, with `code` and **stress** as in a README."""
+    from markupsafe import Markup, escape
+
+    def inline(part: str) -> str:
+        found = re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(part)))
+        return re.sub(r"\*\*([^*]+)\*\*", r"<strong>\1</strong>", found)
+
+    if text.startswith("```"):
+        return Markup("<pre>{}</pre>").format("\n".join(text.splitlines()[1:-1]))
+    if text.startswith("* "):
+        found = "".join(f"<li>{inline(line[2:])}</li>" for line in text.splitlines())
+        return Markup(f"<ul>{found}</ul>")
+    return Markup(f"<p>{inline(text)}</p>")

@@ -19,10 +19,11 @@ from pydantic import ValidationError
 from marginalsyn.contract import Measurement, Model, Synthesis, plain
 from marginalsyn.errors import MarginalsynError, ReleaseError
 from marginalsyn.people.tree import LinkedSchema
+from marginalsyn.registry import part
 from marginalsyn.release import arrays as contents
 from marginalsyn.release import staging as folders
 from marginalsyn.release.arrays import dump_arrays, load_arrays
-from marginalsyn.release.readme import README, explain_release
+from marginalsyn.release.readme import INDEX, README, explain_release
 from marginalsyn.release.statement import Statement
 from marginalsyn.table import frames
 from marginalsyn.table.frames import TextForm
@@ -36,6 +37,8 @@ LOG = ".log"
 # The columns of the file of one estimator's weights; that of weights.csv is the first.
 WEIGHT, LOG_WEIGHT = "weight", "log_weight"
 FRAMES = {"csv": "synthetic.csv", "parquet": "synthetic.parquet"}
+# Rows of each table that the folder's page shows.
+FIRST_ROWS = 5
 MAX_JSON = 64 * 2**20
 # Rows and weights: more than fits a computer's memory as text.
 MAX_TABLE = 16 * 2**30
@@ -302,7 +305,7 @@ class Release(ReleaseFolder):
             if not folders.is_plain(name) or name in _CORE:
                 raise ReleaseError(f"file name ({name!r}) must be plain and not one of the core")
         statement = self.statement.extended(**costs)
-        kept = [name for name in self.statement.files if name not in {*files, README}]
+        kept = [name for name in self.statement.files if name not in {*files, README, INDEX}]
         with folders.staged(target(self.path, True), replace=True) as stage:
             for name in kept:
                 folders.copy_file(self._file(name), stage / name)
@@ -513,13 +516,25 @@ def write_folder(
 
 def _seal(stage: Path, statement: Statement) -> Statement:
     """Record every file's hash. The statement is written last and covers all the others."""
-    names = [entry.name for entry in stage.iterdir() if entry.name != README]
+    names = [entry.name for entry in stage.iterdir()]
     schema = (stage / SCHEMA).read_text(encoding="utf-8")
-    _write_text(stage / README, explain_release(statement, schema, names))
+    explanation = explain_release(statement, schema, names)
+    _write_text(stage / README, explanation.to_markdown())
+    if (page := part("front page")) is not None:
+        form = TextForm.of(statement.notes)
+        tables = [name for name in sorted(names) if Path(name).stem in _tables_of(schema)]
+        heads = {name: frames.first_rows(stage / name, FIRST_ROWS, form) for name in tables}
+        _write_text(stage / INDEX, page(explanation, statement, heads))
     files = {entry.name: folders.sha256(entry) for entry in sorted(stage.iterdir())}
     sealed = statement.model_copy(update={"files": files})
     _write_text(stage / PRIVACY, sealed.to_json())
     return sealed
+
+
+def _tables_of(schema: str) -> set[str]:
+    """The names of the tables that a schema describes, as their files have them."""
+    tables = json.loads(schema).get("tables")
+    return {one["name"] for one in tables} if tables else {"synthetic"}
 
 
 def _write_text(path: Path, text: str) -> None:

@@ -1,10 +1,14 @@
-"""The README.md of a release folder: what the tables are, what is promised, and how to use them."""
+"""What a release folder says of itself: what the tables are, what is promised, how to use them.
+
+The same sections make its ``README.md`` and its ``index.html``.
+"""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from marginalsyn.release.derivation import vouched
@@ -13,7 +17,7 @@ from marginalsyn.table.frames import TextForm
 if TYPE_CHECKING:
     from marginalsyn.release.statement import Statement
 
-README = "README.md"
+README, INDEX = "README.md", "index.html"
 _TABLES = (".csv", ".parquet")
 # Columns that are named one by one.
 _MOST_NAMED = 200
@@ -27,26 +31,46 @@ _IN_R = {
 }
 
 
-def explain_release(statement: Statement, schema: str, files: Iterable[str]) -> str:
-    """The text, from what the folder holds; ``schema`` is its JSON, ``files`` are their names."""
+@dataclass(frozen=True)
+class Explanation:
+    """What there is to say of a release, in Markdown without links.
+
+    Attributes:
+        title: of the table.
+        about: what the folder holds.
+        sections: paragraphs, lists and blocks of commands by their heading.
+    """
+
+    title: str
+    about: str
+    sections: Mapping[str, Sequence[str]]
+
+    def to_markdown(self) -> str:
+        """The text of ``README.md``."""
+        parts = [f"# {self.title}", self.about]
+        for heading, paragraphs in self.sections.items():
+            parts += [f"## {heading}", *paragraphs]
+        return "\n\n".join(parts) + "\n"
+
+
+def explain_release(statement: Statement, schema: str, files: Iterable[str]) -> Explanation:
+    """Read what the folder holds; ``schema`` is its JSON, ``files`` are their names."""
     known, names = json.loads(schema), sorted(files)
     tables = [name for name in names if name.endswith(_TABLES) and not name.startswith("weights")]
-    parts = [
-        f"# {known.get('title') or 'Synthetic data'}",
-        _about(statement, tables),
-        "## What is promised",
-        *_promise(statement),
-        "## How to read it",
-        _loading(tables, known, TextForm.of(statement.notes)),
-        *_weights(statement, names),
-        "## What it is good for, and what not",
-        _LIMITS if statement.foreign else _LIMITS + _INTERVALS,
-        "## Columns",
-        *_columns(known),
-        "## How to cite it",
-        _CITE.format(title=known.get("title") or "this table", generator=statement.generator),
-    ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    title = known.get("title")
+    sections = {
+        "What is promised": _promise(statement),
+        "How to read it": [
+            *_loading(tables, known, TextForm.of(statement.notes)),
+            *_weights(statement, names),
+        ],
+        "What it is good for, and what not": [_LIMITS, *(_INTERVALS * (not statement.foreign))],
+        "Columns": _columns(known),
+        "How to cite it": [
+            _CITE.format(title=title or "this table", generator=statement.generator)
+        ],
+    }
+    return Explanation(title or "Synthetic data", _about(statement, tables), sections)
 
 
 _LIMITS = """Rows are drawn from a noisy model of the real table. Shares, means, relations between \
@@ -57,18 +81,17 @@ Do not look for a person in it: no row belongs to one. Do not conclude that some
 exist because no row shows it. Check what matters
 on the real rows before you rely on it."""
 
-_INTERVALS = """
-
-Naive standard errors from synthetic rows are too small. `marginalsyn estimate` answers questions \
-with intervals that include the privacy noise,
-from this folder alone:
-
-```sh
+_INTERVALS = [
+    """Naive standard errors from synthetic rows are too small. `marginalsyn estimate` answers \
+questions with intervals that include the privacy noise,
+from this folder alone:""",
+    """```sh
 pip install marginalsyn
 marginalsyn estimate . --help
 marginalsyn sample . --rows 1000 --out more.csv
 marginalsyn verify .
-```"""
+```""",
+]
 
 _CITE = """"{title}", synthetic data made with marginalsyn (method {generator}). The date, the \
 versions and the privacy guarantee are in `privacy.json`; please cite
@@ -120,11 +143,13 @@ def _promise(statement: Statement) -> list[str]:
     return found + [f"**Note**: {warning.rstrip('.')}." for warning in statement.warnings]
 
 
-def _loading(tables: list[str], known: Mapping[str, Any], form: TextForm) -> str:
+def _loading(tables: list[str], known: Mapping[str, Any], form: TextForm) -> list[str]:
     """How programs read the first table; a person's others are read in the same way."""
     first = tables[0] if tables else "synthetic.csv"
     if first.endswith(".parquet"):
-        return f'`pandas.read_parquet("{first}")` in Python, `arrow::read_parquet("{first}")` in R.'
+        return [
+            f'`pandas.read_parquet("{first}")` in Python, `arrow::read_parquet("{first}")` in R.'
+        ]
     columns = _groups(known)[0][1].get("columns", [])
     spelt: list[Mapping[str, Any]] = [one["format"] for one in columns if _numbers(one)]
     decimal = next((one["decimal"] for one in spelt if one["decimal"] != "."), ".")
@@ -147,7 +172,7 @@ def _loading(tables: list[str], known: Mapping[str, Any], form: TextForm) -> str
         python.append(f"parse_dates={json.dumps([*days], ensure_ascii=False)}")
     lines = [
         f"`pandas.read_csv({', '.join(python)})` in Python, `read.csv({', '.join(r)})` in R. "
-        f"Excel: *Data*, *From Text/CSV*, with the encoding {form.encoding.upper()} and a "
+        f"Excel: Data, From Text/CSV, with the encoding {form.encoding.upper()} and a "
         f"{_SIGNS.get(form.sep, form.sep)} as the separator. An empty field is a missing value."
     ]
     if form.sep == ";":
@@ -161,7 +186,7 @@ def _loading(tables: list[str], known: Mapping[str, Any], form: TextForm) -> str
             f"{', '.join(worded)}: programs read these as texts, since units, currencies and "
             'limits such as "<0.5" stand with the numbers, as they do in the private table.'
         )
-    return "\n\n".join(lines)
+    return lines
 
 
 def _numbers(column: Mapping[str, Any]) -> bool:
@@ -211,7 +236,10 @@ def _columns(known: Mapping[str, Any]) -> list[str]:
 def _column(column: Mapping[str, Any]) -> str:
     words = column.get("description") or ""
     if not words and "lower" in column:
-        words = f"{column['lower']} to {column.get('upper')}"
+        ends = [column[name] for name in ("lower", "upper")]
+        words = " to ".join(f"{one:.15g}" if isinstance(one, float) else str(one) for one in ends)
+    if not words and column["kind"] == "boolean":
+        words = f"{column.get('true_label', True)} or {column.get('false_label', False)}"
     if not words and isinstance(column.get("categories"), list):
         listed = [str(value) for value in column["categories"]]
         words = ", ".join(listed[:8]) + (f" and {len(listed) - 8} more" if listed[8:] else "")

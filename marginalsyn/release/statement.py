@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -270,10 +271,10 @@ def state(
         neighbours=neighbours,
         holdout=holdout,
         split=split or None,
-        eps=total.eps,
-        delta=total.delta,
-        rho=total.rho,
-        mu=total.mu,
+        eps=_readable(total.eps),
+        delta=_readable(total.delta),
+        rho=_readable(total.rho),
+        mu=_readable(total.mu),
         target_delta=target_delta,
         guarantee=guarantee,
         why=_why(
@@ -297,6 +298,18 @@ def state(
         versions=derivation.versions_of(used, versions or {}),
         created=created,
     )
+
+
+def _readable(amount: Any) -> Any:
+    """An amount in nine digits, rounded up: 2 in place of 1.9999999999997877.
+
+    The charges keep every digit, and ``problems`` adds them up again.
+    """
+    if not amount or not math.isfinite(amount):
+        return amount
+    exact = decimal.Decimal(repr(float(amount)))
+    step = decimal.Decimal(1).scaleb(exact.adjusted() - 8)
+    return float(exact.quantize(step, rounding=decimal.ROUND_CEILING))
 
 
 def unit_of(

@@ -192,6 +192,22 @@ def write_parquet(frame: pd.DataFrame, handle: IO[bytes]) -> None:
     frame.assign(**mixed).to_parquet(handle, index=False, engine="pyarrow")
 
 
+def first_rows(path: Path, rows: int, form: TextForm = PLAIN_TEXT) -> pd.DataFrame:
+    """The first rows of a file that was just written, as texts."""
+    if path.suffix == ".csv":
+        return pd.read_csv(
+            path, dtype=str, keep_default_na=False, sep=form.sep, encoding=form.codec, nrows=rows
+        )
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(path) as file:
+        first = next(file.iter_batches(rows), None)
+    if first is None:
+        return pd.DataFrame()
+    frame = first.to_pandas()
+    return pd.DataFrame({name: _texts(frame[name]).fillna("") for name in frame})
+
+
 def read_csv(
     path: Path, schema: Schema | None, keys: Sequence[str] = (), form: TextForm = PLAIN_TEXT
 ) -> pd.DataFrame:

@@ -172,6 +172,7 @@ def test_nothing_private_is_written(release):
     names = {path.name for path in release.path.iterdir()}
     assert names == {
         "README.md",
+        "index.html",
         "synthetic.csv",
         "schema.json",
         "privacy.json",
@@ -197,7 +198,9 @@ def test_same_content_same_bytes(tmp_path, schema):
 
 def test_statement_says_what_was_spent():
     statement = make_statement()
-    assert statement.eps == statement.total().eps > 0
+    # In digits that people read, and never less than what was spent.
+    assert 0 < statement.total().eps <= statement.eps < statement.total().eps * (1 + 1e-8)
+    assert statement.eps == float(f"{statement.eps:.9g}")
     assert (statement.delta, statement.rho) == (1e-9, 0.02)
     assert (statement.guarantee, statement.private, statement.warnings) == ("exact", True, ())
     assert "adding or removing one row" in statement.unit

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import math
 import re
@@ -13,7 +14,7 @@ import pytest
 from marginalsyn import Synthesizer
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.release.folder import check_folder
-from marginalsyn.release.readme import README, explain_release
+from marginalsyn.release.readme import INDEX, README, explain_release
 
 
 @pytest.mark.parametrize("seed", [None, 1])
@@ -38,7 +39,9 @@ def test_it_says_what_the_statement_says(seed: int | None, tmp_path: Path) -> No
 def test_an_asymptotic_guarantee_is_no_plain_eps() -> None:
     fitted = Synthesizer(method="independent", eps=1, schema=example_schema())
     exact = fitted.fit(example_frame(50)).privacy_
-    text = explain_release(exact.model_copy(update={"guarantee": "asymptotic"}), "{}", [])
+    text = explain_release(
+        exact.model_copy(update={"guarantee": "asymptotic"}), "{}", []
+    ).to_markdown()
     assert "There is no plain eps" in text
     assert "times as likely" not in text
 
@@ -48,7 +51,7 @@ def test_it_names_the_columns_of_every_table() -> None:
     tables = {"tables": [{"name": "patients", "key": "id", "schema": clinic}]}
     statement = Synthesizer(method="independent", eps=1, schema=example_schema(), seed=1)
     privacy = statement.fit(example_frame(50)).privacy_
-    text = explain_release(privacy, json.dumps(tables), ["patients.csv"])
+    text = explain_release(privacy, json.dumps(tables), ["patients.csv"]).to_markdown()
     assert "`patients`:\n\n* `age` (integer): 0 to 99\n" in text
 
 
@@ -63,3 +66,27 @@ def test_it_follows_the_weights_and_a_change_is_found(tmp_path: Path) -> None:
     assert not check_folder(weighted.path)
     (weighted.path / README).write_text(text + "eps 0")
     assert any(README in problem for problem in check_folder(weighted.path))
+
+
+def test_a_page_says_the_same_and_shows_rows_of_the_release_alone(tmp_path: Path) -> None:
+    synth = Synthesizer(method="independent", eps=1, schema=example_schema())
+    release = synth.fit(example_frame(200)).release(tmp_path / "made")
+    page = (release.path / INDEX).read_text()
+    assert INDEX in release.statement.files
+    assert "may be published" in page
+    assert "http" not in page
+    rest = re.sub(r"<title>.*?</title>|<style>.*?</style>", "", page, flags=re.DOTALL)
+    words = {*html.unescape(re.sub(r"<[^>]+>", " ", rest)).split()}
+    # All that it says stands in the README or in the first rows.
+    first = (release.path / "synthetic.csv").read_text().splitlines()[:6]
+    readme = re.sub(r"[`*#]", " ", (release.path / README).read_text())
+    frame = "Skip sections Synthetic rows may be published: computed release alone eps 1 1.0e-09"
+    foot = "first Made folder alone. Charts every column: marginalsyn report . --public"
+    assert words <= {*readme.split(), *" ".join(first).replace(",", " ").split()} | {
+        *f"{frame} {foot}".split()
+    }
+    assert {*first[1].replace(",", " ").split()} <= words
+    # Weights are added, and the page follows.
+    weighted = release.weight(eps=1, method="beta-noised")
+    assert "beta-noised" in (weighted.path / INDEX).read_text()
+    assert not check_folder(weighted.path)

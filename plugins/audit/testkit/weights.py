@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -116,7 +117,7 @@ def check_weight_cost(kind: Any, options: Options = None, **how: Any) -> None:
                 continue
             statement = run.published.statement
             assert list(statement.charges) == base + cost, "the statement must hold all charges"
-            assert statement.eps == compose(base + cost, 1e-9, neighbours).eps
+            assert math.isclose(statement.eps, compose(base + cost, 1e-9, neighbours).eps)
             assert bool(cost) == bool(run.weighted.payments), "a run must pay for what it measures"
             assert not verify(run.published.path), verify(run.published.path)
 
