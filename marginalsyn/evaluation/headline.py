@@ -7,22 +7,27 @@ from collections.abc import Iterator, Mapping, Sequence
 from marginalsyn.evaluation.charts import Bar, Dots
 from marginalsyn.evaluation.reports import called
 from marginalsyn.evaluation.verdict import (
+    AS_FRESH,
+    CARE,
+    FIT,
     FRESH,
     GUESS,
     LINEAR,
     LINKS,
+    NUMBERS,
     RARE,
     RELINKED,
     SHAPES,
     SHUFFLED,
     TABLES,
     TREES,
+    UNFIT,
     UNJUDGED,
     Use,
 )
 from marginalsyn.evaluation.view import Boxes, Group, Item, Note, Table, Terms, number, with_error
 
-USES = (TABLES, LINKS, LINEAR, TREES, RARE)
+USES = (TABLES, NUMBERS, LINKS, LINEAR, TREES, RARE)
 Cases = Mapping[str, Sequence[Use]]
 Rows = tuple[list[str], list[list[str]]]
 
@@ -120,11 +125,54 @@ def yardsticks(cases: Cases) -> Item:
     return Group(blocks)
 
 
+def in_short(uses: Sequence[Use]) -> dict[str, str]:
+    """What one table is suitable for and not, and what may be changed: a curator reads it first.
+
+    Example:
+        >>> in_short([Use(TABLES, UNFIT, "two-way l1 error", 0.5, None, {FRESH: 0.1})])
+        {'Not suitable for': 'descriptive tables', 'What to change': 'a larger eps, or fewer \
+columns and bins, in which the noise is smaller'}
+    """
+    found = {}
+    for title, word in (("Suitable for", FIT), ("With care", CARE), ("Not suitable for", UNFIT)):
+        named = dict.fromkeys(_named(use) for use in uses if use.word == word)
+        if named:
+            found[title] = ", ".join(named)
+    if changes := list(dict.fromkeys(change for use in uses for change in _changes(use))):
+        found["What to change"] = "; ".join(changes)
+    return found
+
+
+def _named(use: Use) -> str:
+    return f"{use.use} (with weights {use.weights})" if use.weights else use.use
+
+
+def _changes(use: Use) -> Iterator[str]:
+    """What may help where a use is not all right."""
+    if use.word not in (CARE, UNFIT) or use.value is None or use.weights:
+        return
+    fresh, shuffled = (use.yardsticks.get(name) for name in (FRESH, SHUFFLED))
+    if fresh and use.value <= AS_FRESH * fresh:
+        yield f"nothing for {use.use}: other real rows, as few as these, would be as far off"
+    elif use.use == NUMBERS:
+        yield "finer bins where most values lie, or a bought shape (--shape COLUMN)"
+    elif use.use in (LINEAR, TREES):
+        yield "name the label when the release is made (--label), so that its pairs count more"
+    elif shuffled and use.value >= shuffled:
+        yield "a method that measures pairs, such as auto, since relations of columns are lost"
+    elif use.use == RARE:
+        yield "rare categories merged in the schema, or a larger eps"
+    else:
+        yield "a larger eps, or fewer columns and bins, in which the noise is smaller"
+
+
 def first(cases: Cases, worst: Mapping[str, Sequence[str]], *, linked: bool = False) -> list[Item]:
     """What the page begins with; ``linked`` tables have yardsticks of their own each."""
     items: list[Item] = []
     if len(cases) == 1:
         (uses,) = cases.values()
+        if short := in_short(uses):
+            items.append(Terms(short))
         mine = {name: [use for use in uses if use.use == name] for name in USES}
         items.append(Boxes({name: found for name, found in mine.items() if found}))
     elif (found := words(cases)) is not None:

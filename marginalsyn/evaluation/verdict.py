@@ -11,6 +11,7 @@ from marginalsyn.release.earlier import with_new_keys
 FIT, CARE, UNFIT, UNJUDGED = "fit for", "use with care", "not fit for", "not judged"
 TABLES, LINEAR, TREES, RARE = "descriptive tables", "linear models", "trees", "rare groups"
 LINKS = "links between tables"
+NUMBERS = "means and quantiles"
 FRESH, SHUFFLED, GUESS = "a fresh sample", "shuffled columns", "guessing"
 RELINKED = "links made at random"
 # A shape for every word, so that no colour is needed to distinguish them; and its colour.
@@ -49,6 +50,11 @@ RULES = {
     LINKS: _rule("an l1 error of", TABLES_FIT, TABLES_UNFIT, RELINKED),
 }
 RULES[TREES] = RULES[LINEAR]
+RULES[NUMBERS] = (
+    "fit where the columns' largest error of mean, median, 5% and 95% is on average up to 0.1 "
+    f"standard deviations, or 0.2 if within {AS_FRESH:g} times that of a fresh sample, and that of "
+    "no column is 0.3 or more; not fit from 0.3 on average on, unless a fresh sample is as bad"
+)
 
 _LEARNERS = {
     LINEAR: ("logistic", "ridge", "logistic-coded"),

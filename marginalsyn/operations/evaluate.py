@@ -285,7 +285,7 @@ class Evaluate(Reported, Operation["Evaluation"]):
 
 def blocks(found: Evaluation) -> Iterator[str | Sentence | Columns]:
     """The verdict and its figures, what is worst by name, and the reports' tables."""
-    from marginalsyn.evaluation.headline import figures, rule_sentences, words
+    from marginalsyn.evaluation.headline import figures, in_short, rule_sentences, words
 
     cases = found.fitness()
     yield Sentence(f"NOT PRIVATE: for the curator. {found.title}")
@@ -302,6 +302,9 @@ def blocks(found: Evaluation) -> Iterator[str | Sentence | Columns]:
     several = len(found.cases) > 1
     yield from map(Sentence, found.sentences())
     if not several:
+        for uses in cases.values() if len(cases) == 1 else ():
+            for name, text in in_short(uses).items():
+                yield Sentence(f"{name.lower()}: {text}", indent="  ")
         for name, listed in found.worst_named().items():
             yield Sentence(f"worst {name}: {'; '.join(listed)}", indent="  ")
     for rule in rule_sentences(cases):

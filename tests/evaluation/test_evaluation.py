@@ -229,6 +229,7 @@ class TestOutput:
         assert list(lines.columns) == ["case", "report", "item", "metric", "value", "se"]
         assert set(lines.report) == {
             "privacy",
+            "numbers",
             "marginals",
             "tstr",
             "weights",
@@ -414,7 +415,7 @@ def _key_names(page: str) -> list[str]:
 class TestPlugins:
     def test_the_built_in_ones_are_found_as_plugins(self) -> None:
         found = choose_reports(None)
-        assert list(found)[:5] == ["answers", "privacy", "links", "marginals", "tstr"]
+        assert list(found)[:5] == ["answers", "privacy", "links", "numbers", "marginals"]
         assert "tstr" not in choose_reports(None, has_label=False)
         with pytest.raises(PluginError, match="did you mean marginals"):
             choose_reports(["marginal"])

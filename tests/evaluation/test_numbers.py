@@ -1,0 +1,73 @@
+"""The report of numbers: statistics against numpy, what chance does, and what the verdict says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from marginalsyn import Evaluation, Schema, evaluate
+from marginalsyn.evaluation.verdict import CARE, FIT, NUMBERS, UNFIT
+
+SCHEMA = Schema(
+    columns=[
+        {"kind": "continuous", "name": "crp", "lower": 0.0, "upper": 400.0, "nullable": True},
+        {"kind": "date", "name": "day", "lower": "2020-01-01", "upper": "2020-12-31"},
+        {"kind": "categorical", "name": "ward", "categories": ["A", "B"], "other": False},
+    ]
+)
+
+
+def rows(seed: int, count: int = 3000, stretch: float = 1.0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    crp = np.minimum(stretch * rng.lognormal(1.5, 1.0, count), 400)
+    days = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 300, count), "D")
+    crp[:50] = np.nan
+    ward = rng.choice(["A", "B"], count)
+    return pd.DataFrame({"crp": crp, "day": days.strftime("%Y-%m-%d"), "ward": ward})
+
+
+def found(synthetic: pd.DataFrame, weights: np.ndarray | None = None) -> Evaluation:
+    return evaluate(synthetic, rows(0), SCHEMA, weights=weights, reports=["numbers"])
+
+
+def word(one: Evaluation, place: int = 0) -> str:
+    (uses,) = one.fitness().values()
+    return [use for use in uses if use.use == NUMBERS][place].word
+
+
+def test_statistics_are_those_of_the_rows() -> None:
+    synthetic = rows(1)
+    block = found(synthetic).reports["numbers"]["synthetic"]
+    crp, day = block["columns"]
+    for frame, cells in ((rows(0), crp["real"]), (synthetic, crp["variants"][0])):
+        values = frame["crp"].dropna().to_numpy()
+        assert np.isclose(cells["mean"], values.mean())
+        for name, level in (("5%", 0.05), ("median", 0.5), ("95%", 0.95)):
+            expected = np.quantile(values, level, method="inverted_cdf")
+            assert np.isclose(cells[name], expected, rtol=1e-9), name
+    assert day["real"]["median"] == sorted(rows(0)["day"])[1499]
+    assert [column["column"] for column in block["columns"]] == ["crp", "day"]
+
+
+def test_weights_count() -> None:
+    synthetic = rows(1, stretch=2.0)
+    double = pd.concat([synthetic, rows(2)], ignore_index=True)
+    # Weights of zero leave the stretched rows out.
+    one = found(double, np.repeat([0.0, 1.0], 3000))
+    plain = found(rows(2)).reports["numbers"]["synthetic"]["columns"][0]["variants"][0]
+    weighted = one.reports["numbers"]["synthetic"]["columns"][0]["variants"][1]
+    for name in ("mean", "median", "5%", "95%"):
+        assert np.isclose(weighted[name], plain[name])
+    assert (word(one), word(one, 1)) != (FIT, FIT)
+
+
+def test_the_verdict_counts_a_column_that_is_off() -> None:
+    good, off, far = (found(rows(3, stretch=stretch)) for stretch in (1.0, 1.1, 4.0))
+    assert (word(good), word(off), word(far)) == (FIT, CARE, UNFIT)
+    assert "crp" in far.worst["synthetic"]["numbers"][0]
+    # Other real rows are about as far off as chance says.
+    for column in good.reports["numbers"]["synthetic"]["columns"]:
+        assert column["variants"][0]["error"] < 4 * column["fresh"]
+    page = far.to_html()
+    assert "Not suitable for" in page
+    assert "What to change" in page
