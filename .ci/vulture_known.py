@@ -30,9 +30,11 @@ DistancesReport
 LinksReport
 MarginalsReport
 MembershipReport
+NumbersReport
 PrivacyReport
 TstrReport
 WeightsReport
+front_page
 
 # The registry reads it of a plugin that need not have the base class.
 _.reads_bare

@@ -154,7 +154,8 @@ def _loading(tables: list[str], known: Mapping[str, Any], form: TextForm) -> lis
     spelt: list[Mapping[str, Any]] = [one["format"] for one in columns if _numbers(one)]
     decimal = next((one["decimal"] for one in spelt if one["decimal"] != "."), ".")
     thousands = next((one["thousands"] for one in spelt if one["thousands"]), "")
-    days = {one["name"]: one["format"] for one in columns if one.get("kind") in _MOMENTS}
+    days = {one["name"]: one.get("format") for one in columns if one.get("kind") in _MOMENTS}
+    spelt_days = {name: style for name, style in days.items() if style}
     python, r = [json.dumps(first)], [json.dumps(first), "check.names = FALSE"]
     if form.sep != ",":
         python.append(f"sep={json.dumps(form.sep)}")
@@ -167,8 +168,9 @@ def _loading(tables: list[str], known: Mapping[str, Any], form: TextForm) -> lis
         r.append(f'dec = "{decimal}"')
     if thousands:
         python.append(f'thousands="{thousands}"')
+    if spelt_days:
+        python.append(f"date_format={json.dumps(spelt_days, ensure_ascii=False)}")
     if days:
-        python.append(f"date_format={json.dumps(days, ensure_ascii=False)}")
         python.append(f"parse_dates={json.dumps([*days], ensure_ascii=False)}")
     lines = [
         f"`pandas.read_csv({', '.join(python)})` in Python, `read.csv({', '.join(r)})` in R. "
@@ -236,7 +238,7 @@ def _columns(known: Mapping[str, Any]) -> list[str]:
 def _column(column: Mapping[str, Any]) -> str:
     words = column.get("description") or ""
     if not words and "lower" in column:
-        ends = [column[name] for name in ("lower", "upper")]
+        ends = [column.get(name) for name in ("lower", "upper")]
         words = " to ".join(f"{one:.15g}" if isinstance(one, float) else str(one) for one in ends)
     if not words and column["kind"] == "boolean":
         words = f"{column.get('true_label', True)} or {column.get('false_label', False)}"

@@ -46,6 +46,15 @@ def test_an_asymptotic_guarantee_is_no_plain_eps() -> None:
     assert "times as likely" not in text
 
 
+def test_dates_without_a_format_of_their_own_are_read_as_dates() -> None:
+    synth = Synthesizer(method="independent", eps=1, schema=example_schema())
+    columns = [{"name": "day", "kind": "date"}, {"name": "end", "kind": "date", "format": "%d.%m"}]
+    privacy = synth.fit(example_frame(50)).privacy_
+    text = explain_release(privacy, json.dumps({"columns": columns}), ["synthetic.csv"])
+    loading = text.sections["How to read it"][0]
+    assert 'date_format={"end": "%d.%m"}, parse_dates=["day", "end"]' in loading
+
+
 def test_it_names_the_columns_of_every_table() -> None:
     clinic = {"columns": [{"name": "age", "kind": "integer", "lower": 0, "upper": 99}]}
     tables = {"tables": [{"name": "patients", "key": "id", "schema": clinic}]}
