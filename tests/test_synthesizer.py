@@ -10,7 +10,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from marginalsyn import Ledger, Schema, Synthesizer
+from marginalsyn import Ledger, Release, Schema, Synthesizer, evaluate, infer_schema
 from marginalsyn.certificates.measured import verify
 from marginalsyn.errors import BudgetError, PluginError, SchemaError, UsageError
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
@@ -57,7 +57,9 @@ def test_parameters_and_clones():
         "reference",
         "reference_overlaps",
         "schema",
+        "max_rows",
         "seed",
+        "unit",
         "void_earlier_promises",
     }
     assert synth.set_params(eps=0.5).eps == 0.5
@@ -185,3 +187,52 @@ def test_days_of_arrow_come_back_as_days() -> None:
     given = pa.table({"d": pa.array(days, pa.date32())})
     rows = Synthesizer(method="independent", eps=9, schema=schema, seed=1).fit(given).sample(5)
     assert rows.schema.field("d").type == pa.date32()
+
+
+def test_a_unit_is_named_when_it_is_fitted(frame) -> None:
+    persons = frame.assign(person=[f"p{n // 3}" for n in range(len(frame))])
+    synth = Synthesizer(
+        method="independent", eps=1, schema=example_schema(), unit="person", max_rows=5
+    )
+    synth.fit(persons)
+    assert synth.schema_.unit is not None
+    assert (synth.schema_.unit.column, synth.schema_.unit.max_rows) == ("person", 5)
+    assert "person" in synth.privacy_.unit
+    with pytest.raises(UsageError, match="max_rows"):
+        Synthesizer(method="independent", eps=1, schema=example_schema(), unit="person").fit(
+            persons
+        )
+
+
+def test_one_consent_to_a_drafted_schema_is_enough(frame, tmp_path) -> None:
+    drafted = infer_schema(frame)
+    synth = Synthesizer(method="independent", eps=1, schema=drafted, accept_nonprivate_schema=True)
+    release = synth.fit(frame).release(tmp_path / "made").weight(eps=0.5, method="beta-noised")
+    assert list(release.weights()) == ["beta-noised"]
+    # Whoever opens the folder is asked.
+    with pytest.raises(SchemaError, match="drafted"):
+        Release.read(release.path).weight(frame, eps=0.5, method="rake")
+
+
+@pytest.mark.parametrize("library", ["polars", "pyarrow", "ibis"])
+def test_an_evaluation_takes_frames_of_every_library(library, frame) -> None:
+    import ibis
+    import polars
+
+    makes = {"polars": polars.from_pandas, "pyarrow": pa.Table.from_pandas, "ibis": ibis.memtable}
+    real = makes[library](frame)
+    assert infer_schema(real).names == infer_schema(frame).names
+    rows = Synthesizer(method="independent", eps=9, schema=example_schema()).fit(real).sample(100)
+    found = evaluate(rows, real, example_schema(), reports=["marginals"])
+    same = evaluate(rows, frame, example_schema(), reports=["marginals"])
+    assert found.reports == same.reports
+
+
+def test_what_a_notebook_shows_is_short(frame) -> None:
+    found = evaluate(frame, frame, example_schema(), reports=["marginals"])
+    assert len(repr(example_schema())) < 300
+    assert len(repr(found)) < 300
+    assert "descriptive tables" in repr(found)
+    risky = Schema(columns=example_schema().columns, title="<b>")
+    assert "&lt;b&gt;" in risky._repr_html_()
+    assert example_schema().names[0] in risky._repr_html_()

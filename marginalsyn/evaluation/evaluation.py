@@ -28,6 +28,7 @@ from marginalsyn.progress import Progress, Silent
 from marginalsyn.registry import REPORTS, find, plugins
 from marginalsyn.release.folder import Release
 from marginalsyn.release.linked import LinkedRelease
+from marginalsyn.table.arrow import ArrowStream, frame_of
 from marginalsyn.table.schema import Schema
 
 if TYPE_CHECKING:
@@ -224,6 +225,16 @@ class Evaluation(BaseModel):
             raise UsageError(f"folder ({path}) must be writable: {error.strerror}") from None
         return path
 
+    def __repr__(self) -> str:
+        found = [
+            f"{name}: {', '.join(f'{use.word} {use.use}' for use in uses)}"
+            for name, uses in self.fitness().items()
+        ]
+        return f"Evaluation({self.title!r}: {'; '.join(found)})"
+
+    def __str__(self) -> str:
+        return repr(self)
+
     def _repr_html_(self) -> str:
         from marginalsyn.evaluation.page import evaluation_card
 
@@ -258,7 +269,8 @@ def evaluate(
     ``real`` and ``train`` are frames by name, too.
 
     Args:
-        synthetic: a frame or a release, or several by name.
+        synthetic: a frame (of pandas, polars or another library that speaks Arrow) or a release, or
+            several by name.
         real: rows that the generator did not see. Models are tested on them.
         schema: by which all tables are read; that of the (first) release when not given.
         weights: of a frame's rows: one column per method. A release brings its own.
@@ -288,8 +300,8 @@ def evaluate(
         >>> found.real["reference_rows"]
         61
     """
-    tables: Any = synthetic
-    rows: Any = (real, train)
+    tables: Any = _in_pandas(synthetic)
+    rows: Any = (_in_pandas(real), _in_pandas(train))
     tree = synthetic.tree if isinstance(synthetic, LinkedRelease) else schema
     if isinstance(tree, LinkedSchema):
         for name, given in (("workload", workload), ("weights", weights)):
@@ -328,6 +340,14 @@ def evaluate(
     )
     cases = [make_case(name, table, tree, weights, warnings) for name, table in named.items()]
     return run_reports(cases, ground, chosen, options, warnings=warnings, **same)
+
+
+def _in_pandas(given: Any) -> Any:
+    """Frames of other libraries as those of pandas, by name or alone."""
+    if isinstance(given, Mapping):
+        return {name: _in_pandas(one) for name, one in given.items()}
+    other = isinstance(given, ArrowStream) and not isinstance(given, pd.DataFrame)
+    return frame_of(given) if other else given
 
 
 def choose_reports(names: Sequence[str] | None, *, has_label: bool = True) -> dict[str, Report]:

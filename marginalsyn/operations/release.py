@@ -122,7 +122,7 @@ class Release(folder.Release):
         if not isinstance(found, folder.Release):
             return found
         made = type(self)(found.path, found.statement, found.schema)
-        made._table = self._table
+        made._table, made.accepted = self._table, self.accepted
         return made
 
     def __getstate__(self) -> dict[str, Any]:

@@ -20,8 +20,10 @@ from marginalsyn.contract import Synthesis, check_rows, config_to_json, make_con
 from marginalsyn.errors import UsageError
 from marginalsyn.evaluation.page import card, columns_line, stamp_of, statement_figures
 from marginalsyn.host import digest, generate
+from marginalsyn.operations.groups import Named
 from marginalsyn.operations.opening import FoundTable
 from marginalsyn.operations.operation import PYTHON
+from marginalsyn.operations.origins import with_unit
 from marginalsyn.operations.references import Given, lean_on
 from marginalsyn.operations.release import Release
 from marginalsyn.privacy.budget import Budget
@@ -46,6 +48,9 @@ class Synthesizer(BaseEstimator):
         method: a generator's plugin id; ``marginalsyn plugins`` lists them.
         eps: what may be spent, with ``delta``.
         schema: the public schema, or the path of its JSON file. It must not be read off the data.
+        unit: the column that identifies persons, to protect persons with all their rows; ``"row"``
+            for rows where the schema has a unit.
+        max_rows: how many rows of a person are counted at most, a public number.
         delta: a public constant; the default suits any table.
         neighbours: ``"add-remove"`` (the number of rows is private) or ``"replace"``.
         options: the method's own options by name, such as ``{"rows": 1000}``.
@@ -55,7 +60,8 @@ class Synthesizer(BaseEstimator):
             line.
         void_earlier_promises: charge for another neighbouring relation than the ledger's, or under
             replace another hold-out, too.
-        accept_nonprivate_schema: take a schema drafted from the data; the statement says so.
+        accept_nonprivate_schema: take a schema drafted from the data; the statement says so. The
+            release that this object writes need not be asked again.
         allow_large_delta: take a delta of 1e-6 or more.
         reference: a table to lean on where its rows and the answers agree, or a list of them:
             public rows (a frame, or the path of a file), or a release or its folder.
@@ -90,6 +96,8 @@ class Synthesizer(BaseEstimator):
         method: str = "auto",
         eps: float = 1.0,
         schema: Schema | str | Path | None = None,
+        unit: str | None = None,
+        max_rows: int | None = None,
         delta: float = DEFAULT_DELTA,
         neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
         options: Mapping[str, Any] | None = None,
@@ -106,6 +114,8 @@ class Synthesizer(BaseEstimator):
         self.method = method
         self.eps = eps
         self.schema = schema
+        self.unit = unit
+        self.max_rows = max_rows
         self.delta = delta
         self.neighbours = neighbours
         self.options = options
@@ -278,7 +288,7 @@ class Synthesizer(BaseEstimator):
         made = Release.write(
             self._synthesis, self.schema_, self.privacy_, path, format=format, force=force
         )
-        made._table = self._table
+        made._table, made.accepted = self._table, self.accept_nonprivate_schema
         return made
 
     def __getstate__(self) -> dict[str, Any]:
@@ -317,6 +327,7 @@ class Synthesizer(BaseEstimator):
                 "by public knowledge"
             )
         schema = self.schema if isinstance(self.schema, Schema) else Schema.read(self.schema)
+        schema = with_unit(schema, Named(unit=self.unit, max_rows=self.max_rows))
         if not self.margins:
             return schema
         several = self.margins if isinstance(self.margins, list) else [self.margins]

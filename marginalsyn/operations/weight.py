@@ -263,7 +263,7 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
                     processing=processing,
                     public=public,
                     force=self.force,
-                    accept_nonprivate_schema=self.accept_nonprivate_schema,
+                    accept_nonprivate_schema=self.accept_nonprivate_schema or made.accepted,
                     non_private=self.non_private,
                     target=target if target.release is made else None,
                     ahead=lambda plan: weight_texts.say_ahead(plan, session),

@@ -165,6 +165,9 @@ class Release(ReleaseFolder):
         (['age', 'ill'], 2.0)
     """
 
+    # Whether its owner took a drafted schema in this process, and need not be asked again.
+    accepted: bool = False
+
     def __init__(self, path: Path, statement: Statement, schema: Schema) -> None:
         super().__init__(path, statement)
         self.schema = schema

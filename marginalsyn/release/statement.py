@@ -21,8 +21,8 @@ from marginalsyn.privacy.recorded_laws import Sampler, merge
 from marginalsyn.release import derivation
 from marginalsyn.release.derivation import SEEDED
 from marginalsyn.release.earlier import as_written
-from marginalsyn.table.unit import SurveyWeight, Unit
 from marginalsyn.table.frames import PLAIN_TEXT, TextForm
+from marginalsyn.table.unit import SurveyWeight, Unit
 
 __all__ = ["ANOTHER_TOOL", "SEEDED", "Statement", "state", "today"]
 

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
@@ -28,7 +29,7 @@ from marginalsyn.table.moments import DateColumn, DatetimeColumn, MomentColumn, 
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn, NumericColumn
 from marginalsyn.table.parts import part_columns, part_name, parts_of
 from marginalsyn.table.unit import SurveyWeight, Unit
-from marginalsyn.validation import explain, like
+from marginalsyn.validation import explain, like, shown
 
 if TYPE_CHECKING:
     from marginalsyn.table.rules import Rule
@@ -56,6 +57,9 @@ DRAFT_WARNING = (
     "a unit), then set drafted_from_data to false."
 )
 MISSING_TOKENS = ("", "NA", "N/A", "NaN", "nan", "<NA>", "null", "NULL", "None", "?")
+
+# Columns that are named where a schema is shown.
+_SHOWN = 12
 
 AnyColumn = Annotated[
     CategoricalColumn
@@ -150,6 +154,30 @@ class Schema(BaseModel):
     def __hash__(self) -> int:
         # By the JSON, which distinguishes the categories 1, 1.0 and True.
         return hash(self.model_dump_json())
+
+    def __repr__(self) -> str:
+        listed = [f"{column.name} ({column.size})" for column in self.columns[:_SHOWN]]
+        more = [f"and {len(self.columns) - _SHOWN} more"] if len(self.columns) > _SHOWN else []
+        facts = [f"label {self.label}"] if self.label is not None else []
+        facts += [f"{self.unit.text}"] if self.unit is not None else []
+        facts += ["drafted from data"] if self.drafted_from_data else []
+        return f"Schema({'; '.join([', '.join([*listed, *more]), *facts])})"
+
+    def __str__(self) -> str:
+        return repr(self)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: a line for each column."""
+        lines = [
+            f"<tr><td>{escape(one.name)}</td><td>{one.kind}</td><td>{one.size}</td>"
+            f"<td>{escape(shown(one.labels(), 60))}</td></tr>"
+            for one in self.columns
+        ]
+        warning = f"<p>{escape(self.warning)}</p>" if self.warning else ""
+        head = "<tr><th>column</th><th>kind</th><th>codes</th><th>values</th></tr>"
+        return f"<p><b>{escape(self.title or 'Schema')}</b></p>{warning}<table>{head}" + (
+            "".join(lines) + "</table>"
+        )
 
     @property
     def names(self) -> list[str]:
