@@ -891,6 +891,14 @@ MUTANTS = (
         (f"{TAPE}::test_generators_have_no_side_door[independent, the first row]",),
     ),
     Mutant(
+        "strata-by-exact-counts",
+        "a stratum's budget follows the cells that rows occupy",
+        "marginalsyn/generators/clique_tree.py",
+        "            share = sizes[q] ** (2 / 3) / sum(",
+        "            share = np.count_nonzero(merged.counts(q)) ** (2 / 3) / sum(",
+        ("tests/conformance/test_side_doors.py", "-k", "strata"),
+    ),
+    Mutant(
         "run-time-published",
         "diagnostics, the run time among them, go into the statement",
         "marginalsyn/host.py",

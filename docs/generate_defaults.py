@@ -230,6 +230,24 @@ CONSTANTS: dict[str, tuple[object, str, str, str]] = {
     ),
     "purchases.shapes.BINS": (32, "as many as automatic bins", "not on tables", NONE),
     "table.numeric.AUTO_BINS": (32, "few enough for pairs, many enough for models", NONE, NONE),
+    "generators.clique_tree.WORTH": (
+        0.85,
+        "sweeps where the expected error, drawing rows included, is at most this share",
+        "the national excerpt, Telco",
+        "Adult, COMPAS, Heart, German: no chain",
+    ),
+    "generators.clique_tree.EXPECTED": (
+        0.4,
+        "the part of the other pairs that is expected to be measured next to strata",
+        "the national excerpt by area, COMPAS by sex (0.25 is worse there)",
+        "Telco by contract, Adult by race: results/nist.md",
+    ),
+    "generators.clique_tree.MOST_FOR_STRATA": (
+        0.9,
+        "the other pairs keep a tenth at least",
+        "not on tables",
+        NONE,
+    ),
     "defaults.DELTA": (1e-9, "far below one over the rows of any table", "not on tables", NONE),
     "defaults.SHARE": (0.1, "share of a budget for weights", "results/weights.md", NONE),
 }

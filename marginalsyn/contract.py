@@ -71,6 +71,7 @@ class Recipe(Protocol):
         takes_reference: it shrinks its answers to the reference tables of a visit.
         takes_margins: the most columns of a public margin that its rows then have; 0 if none. It
             then reads rows through linear counts alone, which may be those of survey weights.
+        serves_strata: it serves pairs within the values of the schema's ``by``, too.
         audit_options: options by name that make a run quick: ``marginalsyn audit`` tests the claim
             of a config with these.
     """
@@ -86,6 +87,7 @@ class Recipe(Protocol):
     uses_label: ClassVar[bool] = False
     takes_reference: ClassVar[bool] = False
     takes_margins: ClassVar[int] = 0
+    serves_strata: ClassVar[bool] = False
     audit_options: ClassVar[Mapping[str, Any]] = {}
 
 

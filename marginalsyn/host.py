@@ -335,6 +335,16 @@ def stated_margins(schema: Schema | LinkedSchema) -> dict[str, Any]:
     return {"margins": [margin.facts for margin in margins]} if margins else {}
 
 
+def check_serves_strata(config: Any, by: str | Sequence[str]) -> None:
+    """Refuse a method that would not serve the strata that were asked for."""
+    if by and not Duties(config).serves_strata:
+        able = [p.name for p in plugins(GENERATORS) if _duty(p.name, "serves_strata")]
+        raise UsageError(
+            f"method ({config.name}) cannot serve strata (by): methods that can are "
+            f"{', '.join(able)}. Take one of them, or leave by out"
+        )
+
+
 def stated_references(references: Sequence[Reference]) -> dict[str, Any]:
     """What a statement's notes say of the references."""
     return {"references": [known.facts for known in references]} if references else {}

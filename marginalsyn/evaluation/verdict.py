@@ -252,7 +252,7 @@ def judge_errors(
 
 
 def _worst(block: Mapping[str, Any]) -> dict[str, list[str]]:
-    """The worst columns, pairs and rare groups, each with what sampling would show."""
+    """The worst columns, pairs, strata and rare groups, each with what sampling would show."""
 
     def errors(part: Mapping[str, Any]) -> tuple[dict[str, float], dict[str, float]]:
         pairs = {f"{a} × {b}": error for a, b, error in part.get("by_pair", [])}
@@ -264,6 +264,7 @@ def _worst(block: Mapping[str, Any]) -> dict[str, list[str]]:
         "columns": worst_named(columns, fresh[0]),
         "pairs": worst_named(pairs, fresh[1]),
     }
+    found["strata"] = worst_named(*block.get("strata", ({}, {})))
     groups = block.get("groups")
     if groups:
         found["rare groups"] = [

@@ -41,6 +41,7 @@ class AIMConfig(WorkloadConfig):
     name = "aim"
     summary = "adaptive selection of marginals on Private-PGM"
     takes_reference = True
+    serves_strata = True
     audit_options = {"rounds": 3, "merge": 0.0}
 
     rounds: int | None = option(

@@ -12,7 +12,7 @@ from marginalsyn.generators.batch_selection import NARROW
 from marginalsyn.generators.clique_tree import CliqueTree, CliqueTreeConfig
 from marginalsyn.generators.fixed_marginals import FixedMarginalsConfig
 from marginalsyn.generators.marginals import MarginalKnobs, OneWay, WorkloadConfig, whole_rows
-from marginalsyn.generators.workload import Columns, model_pairs
+from marginalsyn.generators.workload import Columns, model_pairs, strata_pairs
 from marginalsyn.graphical.model import model_mb
 from marginalsyn.graphical.one_way import summarise_one_way
 from marginalsyn.privacy.budget import Budget
@@ -177,6 +177,7 @@ class Auto(Calibrated):
         if config.workload is not None or config.given or schema.derived or config.degree > 2:
             return None
         pairs = model_pairs(config.for_, one_way.domain)
+        pairs = pairs or strata_pairs(schema.by, one_way.domain)
         if schema.label and not pairs:
             others = [name for name in one_way.domain if name != schema.label]
             pairs = [tuple(c for c in one_way.domain if c in (n, schema.label)) for n in others]
@@ -205,6 +206,8 @@ class Auto(Calibrated):
         counted = "the label's marginals"
         if self.config.for_:
             counted = f"the marginals of {', '.join(self.config.for_)}"
+        elif self.schema.by:
+            counted = f"the marginals of {' and '.join(self.schema.by)}"
         elif self.schema.label is None:
             return f"{pairs}; {budget}; no label, so all pairs count alike"
         if one_way is not None and self.star(one_way):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,12 +16,12 @@ from marginalsyn.generators.batch_selection import NARROW
 from marginalsyn.generators.candidate_errors import CandidateErrors
 from marginalsyn.generators.forecast import advise, forecast_chain
 from marginalsyn.generators.marginals import MarginalKnobs, WorkloadGenerator
-from marginalsyn.generators.workload import Columns, not_yet_known
+from marginalsyn.generators.workload import Columns, not_yet_known, strata_pairs
 from marginalsyn.graphical import model as pgm
 from marginalsyn.graphical.chain_model import ChainModel, extend
 from marginalsyn.graphical.clique_forest import CliqueForest
 from marginalsyn.graphical.estimation import project_to_simplex
-from marginalsyn.graphical.one_way import L1_PER_CELL, OneWay
+from marginalsyn.graphical.one_way import L1_PER_CELL, OneWay, noise_l1
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.zcdp import gaussian_sigma
 
@@ -33,6 +35,10 @@ if TYPE_CHECKING:
 # Sweeps are worth it where the error to expect, with what drawing rows adds by chance, is at most
 # this share of an exact model's: chosen on NIST's excerpt and Telco.
 WORTH = 0.85
+# Pairs with a stratum are measured unjudged, for a share by their sizes and those of all others, a
+# part of which is expected to be measured. A tenth is left at least. What remains is split as
+# without strata: the columns get less of it, which these pairs show too.
+EXPECTED, MOST_FOR_STRATA = 0.4, 0.9
 # Steps of a fit that a chain goes on from.
 _STEPS_BEFORE_CHAIN = 150
 SWEEPS = option(
@@ -75,14 +81,36 @@ class CliqueTree(WorkloadGenerator):
     config: CliqueTreeConfig
 
     @property
-    def one_way_sigma(self) -> float:
-        """The noise of the one-way marginals."""
-        return self.sigma_for(self.one_way_rho / self.columns_to_measure)
+    def strata(self) -> list[Columns]:
+        """The pairs that strata need; none where columns are given by an earlier view."""
+        config = self.config
+        by = () if config.given or config.known else self.schema.by
+        pairs = dict.fromkeys(strata_pairs(by, self.schema.names), 1.0)
+        return [*not_yet_known(pairs, self.known)]
+
+    @cached_property
+    def split(self) -> dict[str, float]:
+        """What the budget is split into, by public sizes."""
+        config, domain, strata = self.config, self.schema.domain, self.strata
+        # Each pair is served within all strata: a stratum's pair is part of all of these.
+        pairs: list[Columns] = [*itertools.combinations(domain, 2)]
+        price = {q: self.schema.size(q) ** (2 / 3) for q in pairs if strata}
+        within = sum(price[q] for q in strata)
+        others = EXPECTED * (sum(price.values()) - within)
+        within *= max(len(domain) - 2, 1) ** (2 / 3)
+        share = min(within / (within + others), MOST_FOR_STRATA) if strata else 0.0
+        shares = {
+            "one-way": config.one_way_share * self.asked_share * (1 - share),
+            "select": config.select_share * (1 - share),
+            **({"strata": share} if strata else {}),
+        }
+        shares["measure"] = 1 - sum(shares.values())
+        return {purpose: share * self.budget.gaussian for purpose, share in shares.items()}
 
     @property
-    def one_way_rho(self) -> float:
-        """What the one-way marginals cost."""
-        return self.config.one_way_share * self.asked_share * self.budget.gaussian
+    def one_way_sigma(self) -> float:
+        """The noise of the one-way marginals."""
+        return self.sigma_for(self.split["one-way"] / self.columns_to_measure)
 
     @property
     def guess(self) -> float:
@@ -92,26 +120,24 @@ class CliqueTree(WorkloadGenerator):
     def judge_sigma(self, candidates: int) -> float:
         """The noise on each of the ``candidates`` l1 errors; one row moves each by at most l1."""
         l2 = self.budget.neighbours.l1 * math.sqrt(max(candidates, 1))
-        return gaussian_sigma(self.config.select_share * self.budget.gaussian, l2)
+        return gaussian_sigma(self.split["select"], l2)
 
-    def candidates(self, domain: Mapping[str, int]) -> dict[Columns, float]:
-        """What may be measured beyond single columns, with the workload's weights."""
+    def candidates(
+        self, domain: Mapping[str, int], strata: Collection[Columns]
+    ) -> dict[Columns, float]:
+        """What may be measured beyond columns and ``strata``, with the workload's weights."""
         every = self.workload(domain).candidates(domain, self.config.max_cells)
-        return not_yet_known({q: w for q, w in every.items() if len(q) > 1}, self.known)
+        more = {q: w for q, w in every.items() if len(q) > 1 and q not in strata}
+        return not_yet_known(more, self.known)
 
     @property
     def plan(self) -> Plan:
         """The split and the noise, before anything is read."""
         config, domain = self.config, self.schema.domain
-        candidates = self.candidates(domain)
+        candidates = self.candidates(domain, self.strata)
         more = self.may_sweep and pgm.model_mb(domain, list(candidates)) > self.model_mb
         return Plan(
-            split={
-                "one-way": self.one_way_rho,
-                "select": config.select_share * self.budget.gaussian,
-                "measure": (1 - config.one_way_share * self.asked_share - config.select_share)
-                * self.budget.gaussian,
-            },
+            split=self.split,
             workload=tuple(self.workload(domain).marginals),
             model_mb=self.model_mb,
             facts={
@@ -144,12 +170,22 @@ class CliqueTree(WorkloadGenerator):
         """Spend what is left on larger marginals, fit and draw; ``chosen`` ones are not judged."""
         merged = visit.merged(one_way.compression.maps)
         known = self.known_pairs(visit, one_way)
+        strata = []
+        if chosen is None and self.strata:
+            strata = self._measure_strata(merged, one_way, progress)
+        known += strata
         model = self.fit(one_way, [*one_way.observed, *known])
+        fits = self._room(one_way, [m.columns for m in strata])
 
         # Select, unless that is settled
         if chosen is None:
-            shares = self._selected(visit, merged, model, one_way, progress=progress)
-            inside = self._inside(list(shares), one_way)
+            candidates = self.candidates(one_way.domain, [m.columns for m in strata])
+            errors = self._errors(visit, merged, model, list(candidates), progress)
+            shares = self._selected(errors, candidates, visit.remaining, one_way, fits)
+            inside: list[Columns] = []
+            for q in shares:  # those that one tree holds, the best first
+                if fits([*inside, q]):
+                    inside.append(q)
         else:
             shares = {q: visit.remaining / len(chosen) for q in chosen}
             inside = list(shares)
@@ -159,7 +195,7 @@ class CliqueTree(WorkloadGenerator):
             inside = list(shares)
 
         # Measure
-        observed, released = [*one_way.observed, *known], list(one_way.measurements)
+        observed, released = [*one_way.observed, *known], [*one_way.measurements, *strata]
         beyond: list[Measurement] = []
         merged.prepare(list(shares))
         for i, (columns, rho) in enumerate(shares.items()):
@@ -184,27 +220,55 @@ class CliqueTree(WorkloadGenerator):
                 rng=visit.noise.post,
                 progress=progress,
             )
-            notes["chain"] = describe_chain(model, len(inside), len(beyond))
+            notes["chain"] = describe_chain(model, len(strata) + len(inside), len(beyond))
 
         # Generate
         progress.report("generate", fraction=0.95, text="rows")
-        notes["measured"] = [list(q) for q in shares]
+        notes["measured"] = [list(q) for q in [*(m.columns for m in strata), *shares]]
         return self.draw(visit, model, one_way, released, **notes)
 
+    def _cells(self, queries: Iterable[Columns], one_way: OneWay) -> dict[Columns, int]:
+        return {q: math.prod(one_way.domain[c] for c in q) for q in queries}
+
+    def _measure_strata(
+        self, merged: Visit, one_way: OneWay, progress: Progress
+    ) -> list[Measurement]:
+        """Measure single columns within strata, but where noise would be more than all rows.
+
+        The fit shrinks each to the whole table's column, as far as noise may explain the rest.
+        """
+        progress.report("measure", fraction=0.0, text=f"{len(self.strata)} pairs with strata")
+        fits, sizes = self._room(one_way), self._cells(self.strata, one_way)
+        pairs: list[Columns] = []
+        for q in sorted(sizes, key=lambda q: sizes[q]):
+            if sizes[q] <= self.config.max_cells and fits([*pairs, q]):
+                pairs.append(q)
+
+        def sigma(q: Columns) -> float:
+            share = sizes[q] ** (2 / 3) / sum(sizes[p] ** (2 / 3) for p in pairs)
+            return self.sigma_for(self.split["strata"] * share)
+
+        while pairs and noise_l1(sigma(pairs[-1]), sizes[pairs[-1]]) > one_way.total:
+            pairs.pop()
+        merged.prepare(pairs)
+        return [merged.measure(q, sigma(q), purpose="strata") for q in pairs]
+
     def _selected(
-        self, visit: Visit, merged: Visit, model: pgm.Fitted, one_way: OneWay, *, progress: Progress
+        self,
+        errors: Mapping[Columns, float],
+        candidates: Mapping[Columns, float],
+        rho: float,
+        one_way: OneWay,
+        fits: Callable[[Sequence[Columns]], bool],
     ) -> dict[Columns, float]:
         """The marginals that pay, with their shares: by noisy l1 errors of all at once."""
-        progress.report("select", fraction=0.1, text="judging marginals")
-        candidates = self.candidates(one_way.domain)
-        errors = self._errors(visit, merged, model, list(candidates))
-        cells = {q: math.prod(one_way.domain[c] for c in q) for q in candidates}
-        rho, l2 = visit.remaining, self.budget.neighbours.l2
+        cells = self._cells(candidates, one_way)
+        l2 = self.budget.neighbours.l2
 
         def pick(fits: Callable[[Sequence[Columns]], bool]) -> dict[Columns, float]:
             return choose(errors, candidates, cells, rho=rho, l2=l2, fits=fits)
 
-        shares = pick(self._room(one_way))
+        shares = pick(fits)
         if not self.may_sweep:
             return shares
         beyond = pick(lambda cliques: True)
@@ -232,22 +296,22 @@ class CliqueTree(WorkloadGenerator):
             if len(m.columns) == 1
         }
         unit = L1_PER_CELL * one_way.total**0.5
+        within = self.schema.by if self.strata else ()
         return unit * sum(
-            w * math.prod(roots[c] * one_way.total**-0.5 for c in q) for q, w in candidates.items()
+            w * math.prod(roots[c] * one_way.total**-0.5 for c in dict.fromkeys((*q, *within)))
+            for q, w in candidates.items()
         )
 
-    def _inside(self, chosen: Sequence[Columns], one_way: OneWay) -> list[Columns]:
-        """Those of the chosen marginals that one tree holds, the best first."""
-        fits, kept = self._room(one_way), list[Columns]()
-        for q in chosen:
-            if fits([*kept, q]):
-                kept.append(q)
-        return kept
-
     def _errors(
-        self, visit: Visit, merged: Visit, model: pgm.Fitted, candidates: Sequence[Columns]
+        self,
+        visit: Visit,
+        merged: Visit,
+        model: pgm.Fitted,
+        candidates: Sequence[Columns],
+        progress: Progress,
     ) -> dict[Columns, float]:
         """The model's l1 error on every candidate, with noise."""
+        progress.report("select", fraction=0.1, text="judging marginals")
         if not candidates:
             return {}
         # Whole-number answers keep the errors whole: no rounding can raise their sensitivity.
@@ -265,12 +329,14 @@ class CliqueTree(WorkloadGenerator):
         )
         return {q: float(e) for q, e in zip(candidates, noisy, strict=True)}
 
-    def _room(self, one_way: OneWay) -> Callable[[Sequence[Columns]], bool]:
-        """Whether a model of some marginals stays within the size limit; the last one is new.
+    def _room(
+        self, one_way: OneWay, besides: Sequence[Columns] = ()
+    ) -> Callable[[Sequence[Columns]], bool]:
+        """Whether a model of some marginals, and others, is small enough; the last one is new.
 
         Of many columns each answer is a bound from the cliques so far, without a triangulation.
         """
-        limit, zeros = self.model_mb, [columns for columns, _ in one_way.zeros]
+        limit, zeros = self.model_mb, [*(columns for columns, _ in one_way.zeros), *besides]
         if len(one_way.domain) <= NARROW:
             return lambda cliques: pgm.model_mb(one_way.domain, [*cliques, *zeros]) <= limit
         place = {name: i for i, name in enumerate(one_way.domain)}

@@ -227,6 +227,7 @@ class MarginalKnobs(WorkloadConfig):
     """The knobs of a generator that chooses which marginals to measure."""
 
     takes_reference = True
+    serves_strata = True
 
     for_: tuple[str, ...] = FOR
     max_cells: float = MAX_CELLS
@@ -398,12 +399,14 @@ class WorkloadGenerator(MarginalGenerator):
         else:
             load = Workload.upto(domain, knobs.degree).about(knobs.given)
             load = Workload(not_yet_known(load.weights, self.known))
+        load = load.favour(self.schema.by, max(len(domain) - 2, 1))
         if knobs.for_:
             factor = FOR_WEIGHT if knobs.label_weight == 1 else knobs.label_weight
             return load.aimed(model_pairs(knobs.for_, domain), factor)
-        return load.favour(self.schema.label, knobs.label_weight)
+        return load.favour([self.schema.label or ""], knobs.label_weight)
 
     @property
     def purpose_facts(self) -> dict[str, list[str]]:
         """What the release is for, as a fact of the plan, if that was said."""
-        return {"for": list(self.config.for_)} if self.config.for_ else {}
+        facts = {"for": self.config.for_, "by": self.schema.by}
+        return {name: list(given) for name, given in facts.items() if given}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -80,21 +80,14 @@ class Workload:
             raise UsageError("workload must name one marginal or more")
         return cls(weights)
 
-    def favour(self, column: str | None, factor: float) -> Workload:
-        """Multiply the weight of every marginal that holds ``column`` (None: change nothing)."""
-        if column is None or factor == 1:
-            return self
-        return Workload({c: w * (factor if column in c else 1.0) for c, w in self.weights.items()})
+    def favour(self, columns: Collection[str], factor: float) -> Workload:
+        """Multiply the weight of every marginal that holds one of some columns."""
+        return self._scaled(factor, lambda c: bool({*c} & {*columns}))
 
     def aimed(self, pairs: Iterable[Columns], factor: float) -> Workload:
         """Multiply the weight of every marginal that holds one of some pairs."""
         wanted = [{*pair} for pair in pairs]
-        return Workload(
-            {
-                c: w * (factor if any(pair <= {*c} for pair in wanted) else 1.0)
-                for c, w in self.weights.items()
-            }
-        )
+        return self._scaled(factor, lambda c: any(pair <= {*c} for pair in wanted))
 
     def about(self, given: Collection[str]) -> Workload:
         """Give less weight to marginals of nothing but given columns, which are not drawn.
@@ -102,11 +95,10 @@ class Workload:
         They still matter: columns that are given hang together, and what each says of the others
         must not be counted twice.
         """
-        if not given:
-            return self
-        return Workload(
-            {c: w * (GIVEN_WEIGHT if set(c) <= {*given} else 1.0) for c, w in self.weights.items()}
-        )
+        return self._scaled(GIVEN_WEIGHT, lambda c: {*c} <= {*given})
+
+    def _scaled(self, factor: float, chosen: Callable[[Columns], bool]) -> Workload:
+        return Workload({c: w * (factor if chosen(c) else 1.0) for c, w in self.weights.items()})
 
     def candidates(self, domain: Mapping[str, int], max_cells: float) -> dict[Columns, float]:
         """AIM's candidates: the downward closure, each weighted by sum_s c_s |r & s|.
@@ -186,6 +178,18 @@ def _together(pair: Measurement) -> float:
     values = np.asarray(pair.values, dtype=float)
     unrelated = np.outer(values.sum(axis=1), values.sum(axis=0)) / max(float(values.sum()), 1.0)
     return float(np.abs(values - unrelated).sum())
+
+
+def strata_pairs(by: Collection[str], columns: Collection[str]) -> list[Columns]:
+    """Every pair that has a column of strata, in the columns' order.
+
+    Pairs within a stratum are made of these: each counts once for every other column.
+
+    Example:
+        >>> strata_pairs(["b"], ["a", "b", "c"])
+        [('a', 'b'), ('b', 'c')]
+    """
+    return [pair for pair in itertools.combinations(columns, 2) if {*by} & {*pair}]
 
 
 # What counts so many times where no other weight is given.

@@ -49,11 +49,14 @@ class ChainModel(pgm.Fitted):
     def potentials(self) -> dict[tuple[str, ...], np.ndarray]:
         """The log potentials; their sum is the log probability up to a constant."""
         found: dict[tuple[str, ...], np.ndarray] = {}
-        for scope, logs in zip(self.chain.scopes, self.chain.tables, strict=True):
+        for scope, logs in zip(self.chain.scopes, self._logs, strict=True):
             name = self._layout.named(scope)
-            logs = np.where(logs > IMPOSSIBLE / 2, logs, -np.inf)
             found[name] = found[name] + logs if name in found else logs
         return found
+
+    @property
+    def _logs(self) -> list[np.ndarray]:
+        return [np.where(t > IMPOSSIBLE / 2, t, -np.inf) for t in self.chain.tables]
 
     def tree_holds(self, columns: Sequence[str]) -> bool:
         """Whether the tree that the chain started from was fitted to a marginal."""
@@ -116,8 +119,7 @@ class ChainModel(pgm.Fitted):
     def arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Arrays and JSON of the tree, with those of the chain."""
         arrays, meta = super().arrays()
-        for i, logs in enumerate(self.chain.tables):
-            arrays[f"chain_{i}"] = np.where(logs > IMPOSSIBLE / 2, logs, -np.inf)
+        arrays |= {f"chain_{i}": logs for i, logs in enumerate(self._logs)}
         arrays["chain_rows"] = self.followers.astype(np.min_scalar_type(max(self.chain.sizes) - 1))
         meta["chain"] = {
             "scopes": [list(self._layout.named(scope)) for scope in self.chain.scopes],

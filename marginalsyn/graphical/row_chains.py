@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -85,24 +85,12 @@ class RowChain:
             rng: the only source of randomness.
             known: by column the logs of how likely what is known is under each of its codes.
         """
-        logs = self.flat[self._order]
+        logs = self.flat.copy() if known else self.flat
         for column, likely in (known or {}).items():
-            start = self._first[column]
+            start = self._homes[self._nodes[column]]
             logs[start : start + self.sizes[column]] += np.maximum(likely, IMPOSSIBLE)
         for column in rng.permutation(len(self.sizes)):
-            low, high = self._nodes[column], self._nodes[column + 1]
-            places, ends = self._places[low:high], self._ends[low : high + 1]
-            _draw_column(
-                rows,
-                int(column),
-                self.sizes[column],
-                logs,
-                places,
-                ends,
-                self._others,
-                self._strides,
-                rng.random(len(rows)),
-            )
+            _draw_column(rows, logs, rng.random(len(rows)), *self._of(column))
 
     def settle(self, rows: np.ndarray, aims: np.ndarray, rng: np.random.Generator) -> None:
         """One sweep of rows that are drawn together, in place: their counts go to what is expected.
@@ -119,63 +107,48 @@ class RowChain:
         counts = self.counts(rows).astype(float)
         firmness = _FIRM / np.maximum(aims, 1.0)
         for column in rng.permutation(len(self.sizes)):
-            low, high = self._nodes[column], self._nodes[column + 1]
-            _settle_column(
-                rows,
-                int(column),
-                self.sizes[column],
-                (self.flat, aims, firmness, counts),
-                self._homes[low:high],
-                self._jumps[low:high],
-                self._ends[low : high + 1],
-                self._others,
-                self._whole_strides,
-                rng.permutation(len(rows)),
-                rng.random(len(rows)),
-            )
+            order, draws = rng.permutation(len(rows)), rng.random(len(rows))
+            tables = (self.flat, aims, firmness, counts)
+            _settle_column(rows, tables, order, draws, *self._of(column))
 
     def counts(self, rows: np.ndarray) -> np.ndarray:
         """The rows' counts over all tables, laid out as ``flat``."""
         return np.concatenate([count(rows, scope, self.sizes).ravel() for scope in self.scopes])
 
-    def _plan(self) -> None:
-        """Lay every table out once for each of its columns, with that column last.
+    def _of(self, column: int) -> tuple[Any, ...]:
+        """A column, its size, where its tables lie in ``flat``, and how to go through them."""
+        low, high = self._nodes[column], self._nodes[column + 1]
+        tables = self._homes[low:high], self._jumps[low:high], self._ends[low : high + 1]
+        return int(column), self.sizes[column], *tables, self._others, self._strides
 
-        A column's tables follow each other, one of that column alone first: what is known of a
-        column is added there, and to no other table.
+    def _plan(self) -> None:
+        """List every table once for each of its columns.
+
+        Of a column's tables that of this column alone comes first: what is known of a column is
+        added there, and to no other table.
         """
-        order: list[np.ndarray] = []
-        places, ends, others, strides, nodes, first = [], [0], [], [], [0], []
-        homes_of, jumps, whole = [], [], []
-        at = 0
+        ends, others, strides, nodes = [0], list[int](), list[int](), [0]
+        homes_of, jumps = [], []
         for column, size in enumerate(self.sizes):
-            first.append(at)
             homes = [i for i, scope in enumerate(self.scopes) if column in scope]
             homes.sort(key=lambda i: len(self.scopes[i]))
             if not homes or len(self.scopes[homes[0]]) > 1:
                 raise ValueError(f"column {column} ({size} codes) must have a table of its own")
             for i in homes:
-                scope, cells = self.scopes[i], math.prod(self._shapes[i])
-                numbers = self._starts[i] + np.arange(cells).reshape(self._shapes[i])
-                laid = np.moveaxis(numbers, scope.index(column), -1)
-                order.append(laid.ravel())
+                scope = self.scopes[i]
                 others += [v for v in scope if v != column]
-                strides += [math.prod(laid.shape[axis + 1 :]) for axis in range(laid.ndim - 1)]
                 steps = [math.prod(self._shapes[i][axis + 1 :]) for axis in range(len(scope))]
-                whole += [step for v, step in zip(scope, steps, strict=True) if v != column]
+                strides += [step for v, step in zip(scope, steps, strict=True) if v != column]
                 homes_of.append(int(self._starts[i]))
                 jumps.append(steps[scope.index(column)])
-                places.append(at)
                 ends.append(len(others))
-                at += cells
-            nodes.append(len(places))
-        self._order, self._first, self._nodes = np.concatenate(order), first, nodes
-        self._places, self._ends = np.array(places), np.array(ends)
+            nodes.append(len(homes_of))
         # Where the tables lie in ``flat``, and how far a column's next code is from the one before.
         self._homes, self._jumps = np.array(homes_of), np.array(jumps)
+        self._nodes, self._ends = nodes, np.array(ends)
         # Numba types an empty list otherwise.
-        self._others, self._strides, self._whole_strides = (
-            np.array(numbers or [0], dtype=np.int64) for numbers in (others, strides, whole)
+        self._others, self._strides = (
+            np.array(numbers or [0], dtype=np.int64) for numbers in (others, strides)
         )
 
 
@@ -258,14 +231,15 @@ class _Optimum:
 
     def distance(self, marginals: np.ndarray) -> float:
         """The mean total variation between marginals of interactions and where they should be."""
-        missed = np.abs(self.missed(marginals)[self._single :]).sum()
-        return float(missed) / (2.0 * self.total * max(len(self.strengths), 1))
+        return self._mean(np.abs(self.missed(marginals)[self._single :]))
 
     def chance(self, marginals: np.ndarray) -> float:
         """The same between a model and as many rows drawn from it."""
         counts = marginals[self._single : self.cells] / self.scale
-        deviations = self.scale * np.sqrt(2.0 / math.pi * counts).sum()
-        return float(deviations) / (2.0 * self.total * max(len(self.strengths), 1))
+        return self._mean(self.scale * np.sqrt(2.0 / math.pi * counts))
+
+    def _mean(self, gaps: np.ndarray) -> float:
+        return float(gaps.sum()) / (2.0 * self.total * max(len(self.strengths), 1))
 
     @property
     def _tables(self) -> tuple[Scope, ...]:
@@ -341,41 +315,43 @@ def fit_chain(
 
 
 @njit(cache=True)
-def _draw_column(rows, column, size, logs, places, ends, others, strides, draws):  # type: ignore[no-untyped-def]
-    """Draw one column of all rows from its chances given the others."""
-    chances = np.empty(size)
-    tables = len(places)
-    for i in range(rows.shape[0]):
-        for c in range(size):
-            chances[c] = 0.0
-        for t in range(tables):
-            place = places[t]
-            for o in range(ends[t], ends[t + 1]):
-                place += rows[i, others[o]] * strides[o]
-            for c in range(size):
-                chances[c] += logs[place + c]
-        most = chances[0]
-        for c in range(1, size):
-            most = max(most, chances[c])
-        if most < -5e8:  # no code is possible next to the others: the row stays as it is
-            continue
-        reach = 0.0
-        last = 0
-        for c in range(size):
-            share = np.exp(chances[c] - most)
-            if share > 0.0:
-                last = c
-            reach += share
-            chances[c] = reach
-        goal = draws[i] * reach
-        found = 0
-        while found < last and chances[found] <= goal:
-            found += 1
-        rows[i, column] = found
+def _draw_code(chances, draw, old):  # type: ignore[no-untyped-def]
+    """One code by the logs of all codes' chances; the old one where none is possible."""
+    most = chances.max()
+    if most < -5e8:
+        return old
+    reach = 0.0
+    last = 0
+    for c in range(chances.size):
+        share = np.exp(chances[c] - most)
+        if share > 0.0:
+            last = c
+        reach += share
+        chances[c] = reach
+    found = 0
+    while found < last and chances[found] <= draw * reach:
+        found += 1
+    return found
 
 
 @njit(cache=True)
-def _settle_column(rows, column, size, tables, homes, jumps, ends, others, strides, order, draws):  # type: ignore[no-untyped-def]
+def _draw_column(rows, logs, draws, column, size, homes, jumps, ends, others, strides):  # type: ignore[no-untyped-def]
+    """Draw one column of all rows from its chances given the others."""
+    chances = np.empty(size)
+    for i in range(rows.shape[0]):
+        for c in range(size):
+            chances[c] = 0.0
+        for t in range(len(homes)):
+            place = homes[t]
+            for o in range(ends[t], ends[t + 1]):
+                place += rows[i, others[o]] * strides[o]
+            for c in range(size):
+                chances[c] += logs[place + c * jumps[t]]
+        rows[i, column] = _draw_code(chances, draws[i], rows[i, column])
+
+
+@njit(cache=True)
+def _settle_column(rows, tables, order, draws, column, size, homes, jumps, ends, others, strides):  # type: ignore[no-untyped-def]
     """Draw one column of all rows, in some order, each given all the others' counts."""
     logs, aims, firmness, counts = tables
     chances = np.empty(size)
@@ -394,23 +370,7 @@ def _settle_column(rows, column, size, tables, homes, jumps, ends, others, strid
                 cell = place + c * jumps[t]
                 lack = aims[cell] - counts[cell] - 0.5
                 chances[c] += logs[cell] + firmness[cell] * lack
-        most = chances[0]
-        for c in range(1, size):
-            most = max(most, chances[c])
-        found = old
-        if most > -5e8:
-            reach = 0.0
-            last = 0
-            for c in range(size):
-                share = np.exp(chances[c] - most)
-                if share > 0.0:
-                    last = c
-                reach += share
-                chances[c] = reach
-            goal = draws[i] * reach
-            found = 0
-            while found < last and chances[found] <= goal:
-                found += 1
+        found = _draw_code(chances, draws[i], old)
         rows[i, column] = found
         for t in range(len(homes)):
             counts[places[t] + found * jumps[t]] += 1.0

@@ -152,6 +152,14 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
         show_default=False,
         metavar="TEXT",
     )
+    by: Sequence[str] = _method(
+        (),
+        "Serve every pair of columns also within each value of this column, such as a region. "
+        "Two at most: the option twice, or a list with commas. [default=the schema's `by`]",
+        multiple=True,
+        show_default=False,
+        metavar="COLUMN",
+    )
     out: str | Path = option(defaults.RELEASE, "The release folder.", metavar="FOLDER")
     format: Literal["csv", "parquet"] = option(defaults.FORMAT, "The file format of the rows.")
     as_input: bool = option(
@@ -294,6 +302,7 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
     ) -> tuple[GeneratorConfig, Budget, PrivateInput | LinkedInput]:
         """The method, the budget and the source, without anything read or spent."""
         from marginalsyn.contract import make_config
+        from marginalsyn.host import check_serves_strata
         from marginalsyn.operations.linked import find_linked
         from marginalsyn.operations.origins import find_private
         from marginalsyn.purchases.shapes import with_shapes
@@ -312,10 +321,10 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
                     "--margins (of linked tables) must not be given: a unit of theirs is a person "
                     "with all rows. State them afterwards, of each table, with `steer`"
                 )
-            if self.reference:
+            if self.reference or self.by:
                 raise UsageError(
-                    "--reference (of linked tables) must not be given: only a release of one table "
-                    "leans on another"
+                    f"--{'by' if self.by else 'reference'} (of linked tables) must not be given: "
+                    "only a release of one table has strata or leans on another"
                 )
             tree = replace(linked.tree, rules=(*linked.tree.rules, *self.rules))
             return config, budget, replace(linked, schema=tree) if self.rules else linked
@@ -324,6 +333,7 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
             raise UsageError("shape (none) must stand alone: name the columns, or none of them")
         chosen = () if shapes == ("none",) else None if shapes == ("auto",) else shapes
         self._warn_of_persons(table, session)
+        check_serves_strata(config, self.by)
         # What is held out was counted, too: of the rest the margins give shares.
         held_out = table.kept.holdout > 0
         schema = table.schema.with_margins(self.margins, relative=held_out)
@@ -337,7 +347,8 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
             schema = schema.model_copy(update={"survey_weight": kept})
         if self.rules:
             schema = schema.with_rules(self.rules)
-        return config, budget, replace(table, schema=with_shapes(schema, chosen))
+        schema = with_shapes(schema, chosen).stratified(self.by)
+        return config, budget, replace(table, schema=schema)
 
     def _warn_of_persons(self, table: PrivateInput, session: Session) -> None:
         """Say what a promise for rows means where a column's name suggests persons with several.

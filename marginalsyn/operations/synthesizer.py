@@ -19,7 +19,7 @@ from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import Synthesis, check_rows, config_to_json, make_config
 from marginalsyn.errors import UsageError
 from marginalsyn.evaluation.page import card, columns_line, stamp_of, statement_figures
-from marginalsyn.host import digest, generate
+from marginalsyn.host import check_serves_strata, digest, generate
 from marginalsyn.operations.groups import Named
 from marginalsyn.operations.opening import FoundTable
 from marginalsyn.operations.operation import PYTHON
@@ -70,6 +70,8 @@ class Synthesizer(BaseEstimator):
         margins: counts or shares over one or two columns that are public, which the rows then have
             at no cost: a file, an entry such as ``{"columns": ["sex"], "counts": {"F": 51, "M":
             49}}``, or a list of them.
+        by: one or two columns: every pair is also served within each of their values. By default
+            the schema's.
         progress: where a fit reports its work; silent by default.
 
     Attributes:
@@ -109,6 +111,7 @@ class Synthesizer(BaseEstimator):
         reference: Given | list[Given] | None = None,
         reference_overlaps: bool = False,
         margins: str | Path | Mapping[str, Any] | list[Any] | None = None,
+        by: str | list[str] | None = None,
         progress: Progress | None = None,
     ) -> None:
         self.method = method
@@ -127,6 +130,7 @@ class Synthesizer(BaseEstimator):
         self.reference = reference
         self.reference_overlaps = reference_overlaps
         self.margins = margins
+        self.by = by
         self.progress = progress
 
     @checked
@@ -161,7 +165,7 @@ class Synthesizer(BaseEstimator):
             StoppedError: a column would have wasted the rest of the budget, which is not spent.
         """
         check_arguments(type(self).__init__, self.get_params(deep=False))
-        schema = self._public_schema()
+        schema = self._public_schema().stratified(self.by or ())
         layout = FrameLayout(X)
         if isinstance(X, ArrowStream) and not isinstance(X, pd.DataFrame | ibis.Table):
             X = frame_of(X)
@@ -173,6 +177,7 @@ class Synthesizer(BaseEstimator):
             allow_large_delta=self.allow_large_delta,
         )
         config = make_config(self.method, self.options)
+        check_serves_strata(config, self.by or ())
         noise = make_noise(self.seed)
         ledger = Ledger(
             Path(self.ledger) if self.ledger is not None else None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
@@ -83,6 +83,7 @@ class Schema(BaseModel):
         columns: the columns of a release, in order; see the kinds in this module.
         title: a name for people.
         label: the column that models predict, if any; ``positive`` is its positive class.
+        by: one or two columns: a release serves every pair within each of their values, too.
         drop: columns of the source that never reach a release (identifiers).
         drop_reasons: why, by column; for people.
         made: columns of a release that say nothing of rows: new identifiers, and constants.
@@ -130,6 +131,7 @@ class Schema(BaseModel):
     drafted_from_data: bool = False
     label: str | None = None
     positive: Scalar | None = None
+    by: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
     drop_reasons: dict[str, str] = {}
     missing_tokens: tuple[str, ...] = MISSING_TOKENS
@@ -268,9 +270,18 @@ class Schema(BaseModel):
             for entry, margin in zip(self.margins, self.public_margins, strict=True)
             if set(margin.columns) <= set(kept)
         )
+        data["by"] = tuple(name for name in self.by if name in kept)
         if self.label not in kept:
             data.update(label=None, positive=None)
         return Schema(**data)
+
+    def stratified(self, given: str | Sequence[str]) -> Schema:
+        """Return a copy with other strata: names of columns, or a list of them with commas."""
+        if not given:
+            return self
+        names = given if isinstance(given, str) else ",".join(given)
+        by = tuple(dict.fromkeys(name.strip() for name in names.split(",")))
+        return Schema(**{**self._fields(), "by": by})
 
     def with_unit(self, unit: Unit | None) -> Schema:
         """Return a copy that protects persons, or rows if ``unit`` is None.
@@ -369,6 +380,7 @@ class Schema(BaseModel):
     def to_json(self) -> str:
         """Return the schema as indented JSON; ``from_json`` reads it back equal."""
         optional = (
+            "by",
             "charges",
             "drop_reasons",
             "margins",
@@ -483,6 +495,9 @@ class Schema(BaseModel):
                 f"unit ({self.unit.column!r}) must not be a column of the schema: what "
                 "identifies persons is never released"
             )
+        if len(self.by) > 2 or not {*self.by} <= {*names}:
+            every = ", ".join(names)
+            raise ValueError(f"by ({', '.join(self.by)}) must be one or two of {every}")
         self._check_label()
         self._check_tokens()
         if (weight := self.survey_weight) is not None:

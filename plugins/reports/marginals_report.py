@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -215,7 +216,10 @@ class MarginalsReport(Report):
         floor = _floor(ground, len(case.synthetic), options.seed, draws, wanted)
         blind = _shuffled(ground, len(case.synthetic), options.seed, wanted)
         shown = _worst_columns(variants[0], list(domain))
+        by = [name for name in case.synthetic.schema.by if name in domain]
+        found = strata_errors(ground.reference, case.synthetic, by, seed=options.seed)
         return {
+            **({"strata": found} if by else {}),
             "degree": degree,
             "degree_asked": options.degree,
             "reference_rows": len(ground.reference),
@@ -239,6 +243,8 @@ class MarginalsReport(Report):
                 item = called(f"{level['degree']}-way", variant["weights"])
                 for metric in ("mean_l1", "worst_l1", "mean_tv", "worst_tv"):
                     yield Fact(item, metric, level[metric])
+        for stratum, error in block.get("strata", ({},))[0].items():
+            yield Fact(f"pairs within {stratum}", "mean_l1", error)
 
     def verdict(self, block: Block) -> Verdict:
         return judge_marginals(block)
@@ -302,8 +308,6 @@ class MarginalsReport(Report):
         yield from show_columns(drawn)
 
     def publish(self, release: Release) -> Block:
-        from marginalsyn.table.design import CodedRows
-
         table = CodedRows.of(release.frame(), release.schema)
         names = release.schema.names[:MOST_OVERLAYS]
         weights = release.weights()
@@ -433,6 +437,37 @@ def _summary(blocks: Blocks) -> Iterator[Item]:
     ]
     head = ["table", *(f"{share}%" for share in range(10, 100, 10))]
     yield Fold("Deciles of the errors", [Table(head, rows)])
+
+
+def strata_errors(
+    reference: CodedRows, table: CodedRows, by: Sequence[str], *, seed: int
+) -> tuple[dict[str, float], dict[str, float]]:
+    """By stratum the mean l1 error of all pairs of other columns, and a fresh sample's.
+
+    Strata of few real rows are left out.
+
+    Args:
+        reference: the real rows.
+        table: synthetic rows.
+        by: the columns of strata.
+        seed: of the fresh samples.
+    """
+    schema, rng = reference.schema, np.random.default_rng(seed)
+    wanted = list(itertools.combinations([name for name in schema.names if name not in by], 2))
+    errors, fresh = {}, {}
+    for name in by:
+        place = schema.names.index(name)
+        for code, label in enumerate(schema.column(name).labels()):
+            real, made = (t.codes[t.codes[:, place] == code] for t in (reference, table))
+            sampled = sampling_errors(
+                real, schema.domain, rng=rng, rows=len(made), workload=wanted, draws=1
+            )
+            if sampled:
+                own = marginal_errors(real, made, schema.domain, workload=wanted)
+                stratum = f"{name} {label}"
+                errors[stratum] = float(np.mean([*own.values()])) if len(made) else 2.0
+                fresh[stratum] = float(np.mean([*sampled.values()]))
+    return errors, fresh
 
 
 def _drawn(blocks: Blocks) -> dict[str, Block]:

@@ -18,7 +18,9 @@ import pytest
 from click.testing import CliRunner
 
 from marginalsyn.generators.aim import AIMConfig
+from marginalsyn.generators.clique_tree import CliqueTreeConfig
 from marginalsyn.generators.independent import Independent, IndependentConfig
+from marginalsyn.plugins.audit.testkit import tape
 from marginalsyn.plugins.audit.testkit.tape import (
     Tape,
     check_generator_on_tape,
@@ -68,6 +70,13 @@ def test_generators_have_no_side_door(name: str, pair: str) -> None:
 @pytest.mark.parametrize("pair", list(neighbours_of_every_kind()))
 def test_choosing_by_batches_has_no_side_door(pair: str) -> None:
     check_generator_on_tape(AIMConfig, {"rounds": 6, "batch": 3}, pair=pair)
+
+
+@pytest.mark.parametrize("pair", ["the first row", "a strange row"])
+def test_strata_have_no_side_door(pair: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = tape_schema().stratified("ward")
+    monkeypatch.setattr(tape, "tape_schema", lambda: schema)
+    check_generator_on_tape(CliqueTreeConfig, {}, pair=pair)
 
 
 @pytest.mark.parametrize(("name", "pair"), list(cases(WEIGHTS)))
