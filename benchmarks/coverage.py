@@ -49,8 +49,9 @@ from marginalsyn.answers.imputations import Index, impute
 from marginalsyn.answers.joining import with_measured
 from marginalsyn.answers.limits import limits_of
 from marginalsyn.answers.projection import missing_marginals
-from marginalsyn.answers.quantities import Difference, Mean, Table
+from marginalsyn.answers.questions import read_question
 from marginalsyn.answers.regression import Regression
+from marginalsyn.answers.subgroups import difference_of, mean_of, table_of
 from marginalsyn.contract import Measurement, make_config
 from marginalsyn.host import generate
 from marginalsyn.release.folder import Release
@@ -86,6 +87,9 @@ FAMILIES = (
     "logistic, 1 or 2",
     "logistic, several",
     "logistic, crossed",
+    "groups",
+    "ratios",
+    "quantiles by group",
 )
 STATES = ("no note", "note", "withheld")
 # What is added up: questions, and those whose interval, bare one and naive one hold the truth.
@@ -109,11 +113,11 @@ def questions(schema: Schema, rng: np.random.Generator) -> Iterator[tuple[str, o
         every = list(itertools.combinations(names, width))
         fitting = [s for s in every if np.prod([size[c] for c in s]) <= MOST_CELLS]
         for columns in some(fitting, TIMES):
-            yield family, Table(columns, schema, "share")
+            yield family, table_of(columns, schema, "share")
     for name in some(numbers, 1):
-        yield "means", Mean(name, schema)
+        yield "means", mean_of(name, schema)
     for name in some(small, TIMES):
-        yield "differences", Difference(label, name, schema)
+        yield "differences", difference_of(label, name, schema)
     for left in (label, *some(numbers, 1)):
         others = [n if n.isidentifier() else f"`{n}`" for n in usable if n not in (left, label)]
         own = left if left.isidentifier() else f"`{left}`"
@@ -126,6 +130,19 @@ def questions(schema: Schema, rng: np.random.Generator) -> Iterator[tuple[str, o
                 right = sign.join(some(others, width))
                 model = Regression(f"{own} ~ {right}", schema)
                 yield f"{'logistic' if model.logistic else 'linear'}, {kind}", model
+    if len(small) > 1:
+        g, h = some(small, 2)
+        for family, text in asked(schema, g, h, some([n for n in numbers if n not in (g, h)], 1)):
+            yield from ((family, question) for question in read_question(text, schema))
+
+
+def asked(schema: Schema, g: str, h: str, numbers: list[str]) -> Iterator[tuple[str, str]]:
+    """Questions of the language that families above do not have."""
+    first, label = schema.column(h).labels()[0], schema.label
+    yield "groups", f"mean({label}) by {g} where {h} != {first}"
+    yield "ratios", f"ratio(mean({label}) by {g})"
+    for n in numbers:
+        yield "quantiles by group", f"median({n}) by {g}"
 
 
 def made(
@@ -153,10 +170,11 @@ def judged(problem: Problem, truth: np.ndarray) -> tuple[np.ndarray, np.ndarray,
     found = problem.conclude(0.95, None)
     notes = limits_of(problem, {}).notes
     noted = np.array([any(s in n for n in own for s in SERIOUS) for own in notes])
-    state = np.where(problem.answered, np.where(noted, 1, 0), 2)
+    state = np.where(np.isnan(found.low), 2, np.where(noted, 1, 0))
     inside = (found.low <= truth + 1e-12) & (truth <= found.high + 1e-12)
     problem.unmeasured, problem.measured_share = 0 * truth, 1 + 0 * truth
     bare = problem.conclude(0.95, None)
+    bare.low[np.isnan(bare.low)], bare.high[np.isnan(bare.high)] = -np.inf, np.inf
     return state, inside, (bare.low <= truth + 1e-12) & (truth <= bare.high + 1e-12)
 
 
@@ -237,9 +255,9 @@ def run_combine(args: argparse.Namespace) -> None:
     asked: list[tuple[str, object]] = [
         (family, Regression(formula, schema)) for family, formula in OF_ADULT4
     ]
-    asked += [("means", Mean(n, schema)) for n in schema.names if schema.column(n).numeric]
-    asked += [("one-way shares", Table((n,), schema, "share")) for n in schema.names]
-    asked += [("three-way shares", Table(("education-num", "sex", "income"), schema, "share"))]
+    asked += [("means", mean_of(n, schema)) for n in schema.names if schema.column(n).numeric]
+    asked += [("one-way shares", table_of((n,), schema, "share")) for n in schema.names]
+    asked += [("three-way shares", table_of(("education-num", "sex", "income"), schema, "share"))]
     cells = CodeCombinations.grid(schema, schema.names)
     assert cells.shape is not None
     keys = np.ravel_multi_index(tuple(codes.T), cells.shape)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 import re
 from collections.abc import Iterable, Sequence
@@ -12,15 +13,17 @@ import numpy as np
 from scipy.stats import norm
 
 from marginalsyn.answers.code_combinations import CodeCombinations
-from marginalsyn.answers.estimation import Problem
+from marginalsyn.answers.estimation import ANSWERED, Problem
 from marginalsyn.answers.evidence import EACH, TARGETS, Each, Evidence, Target
 from marginalsyn.answers.joining import join, raked_column
 from marginalsyn.answers.limits import Limits, limits_of, pair_bounds
 from marginalsyn.answers.quantiles import Quantile
-from marginalsyn.answers.quantities import Estimates, Question, find_column, simple
+from marginalsyn.answers.quantities import Estimates, Question, find_column, read_columns
+from marginalsyn.answers.questions import read_question
 from marginalsyn.answers.regression import Regression, Risk
 from marginalsyn.answers.replaying import replay
 from marginalsyn.answers.rerun import Rerun
+from marginalsyn.answers.subgroups import difference_of, mean_of, table_of
 from marginalsyn.contract import plain
 from marginalsyn.errors import UsageError
 from marginalsyn.progress import Progress
@@ -35,6 +38,11 @@ if TYPE_CHECKING:
     from marginalsyn.release.folder import Release
     from marginalsyn.table.schema import Schema
 
+NOT_MEASURED, NOTHING_KNOWN = "not measured by this release", "nothing known"
+_EMPTY = (
+    "of some groups nothing is known: by the noisy counts they may hold no row at all; ask for "
+    "larger groups, or for their count"
+)
 REPLICATES = 200
 # Of whole replays, each of which runs the generator.
 WHOLE = 40
@@ -70,6 +78,8 @@ class Answer:
         down, up: how far ``fitted`` may move where pairs of columns were never measured together
             and are set to the extremes that the release allows; 0 where all were.
         notes: what readers should know.
+        error, z, p: the standard error that the interval stands for; of what would be 0 (a ratio:
+            1) if there were nothing to find, how many of them it is away, and the p-value.
     """
 
     question: str
@@ -88,11 +98,24 @@ class Answer:
     down: float = 0.0
     up: float = 0.0
     notes: tuple[str, ...] = ()
+    error: float = math.nan
+    z: float = math.nan
+    p: float = math.nan
 
     @property
     def measured(self) -> bool:
-        """Whether there is an interval."""
-        return not math.isnan(self.low)
+        """Whether there is an interval, or the p-value of a test."""
+        return not (math.isnan(self.low) and math.isnan(self.p))
+
+    @property
+    def why(self) -> str:
+        """What to print where there is no interval."""
+        return NOT_MEASURED if self.measured_share < ANSWERED else NOTHING_KNOWN
+
+    @property
+    def noise_adds(self) -> float:
+        """How much wider the noise makes the interval, as a share; NaN where it is all there is."""
+        return (1 - self.noise) ** -0.5 - 1 if self.noise < 1 else math.nan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,9 +149,65 @@ class Answers:
         """JSON values."""
         return dict(plain(asdict(self)))
 
+    def summary(self) -> str:
+        """A table for each question, as statsmodels prints one, and what privacy noise adds.
+
+        Example:
+            >>> print(Release.read("release").model("ill ~ age").summary())  # doctest: +SKIP
+        """
+        tail = (1 - self.confidence) / 2
+        head = [
+            "",
+            "coef",
+            "std err",
+            "z",
+            "P>|z|",
+            f"[{tail:.3g}",
+            f"{1 - tail:.3g}]",
+            "noise adds",
+        ]
+        blocks = []
+        for title in dict.fromkeys(answer.question for answer in self.answers):
+            own = [answer for answer in self.answers if answer.question == title]
+            rows = [head, *(_line(answer) for answer in own)]
+            widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+            lines = [
+                "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])])
+                for row in rows
+            ]
+            rule = max(map(len, lines))
+            table = [title, "=" * rule, lines[0], "-" * rule, *lines[1:], "=" * rule]
+            notes = dict.fromkeys(note for answer in own for note in answer.notes)
+            blocks.append("\n".join([*table, *(f"* {note}" for note in notes)]))
+        foot = (
+            f"{100 * self.confidence:g}% intervals for the {self.target}, about {self.rows:,} "
+            "private rows; noise adds: how much longer privacy noise makes the interval"
+        )
+        return "\n\n".join([*blocks, "\n".join([foot, *self.warnings])])
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(self.summary())}</pre>"
+
+
+def _line(answer: Answer) -> list[str]:
+    """A line of a summary."""
+    numbers = (answer.estimate, answer.error, answer.z, answer.p, answer.low, answer.high)
+    shown = [
+        "" if math.isnan(number) else f"{number:.3f}" if place in (2, 3) else f"{number:.4g}"
+        for place, number in enumerate(numbers)
+    ]
+    if not answer.measured:
+        return [answer.term, answer.why, *[""] * 6]
+    added = "" if math.isnan(answer.noise_adds) else f"{100 * answer.noise_adds:+.0f}%"
+    return [answer.term, *shown, added]
+
 
 def estimate(
     release: Release | LinkedRelease,
+    ask: str | Iterable[str] = (),
     *,
     model: str | Iterable[str] = (),
     mean: str | Iterable[str] = (),
@@ -154,8 +233,10 @@ def estimate(
     Args:
         release: made from noisy marginals; of linked tables the persons are meant, by the columns
             of their own table and the numbers of their rows in the tables below it.
+        ask: questions, such as ``"mean(income) by region where age > 40"``; docs/analysts.md has
+            the language.
         model: formulas, such as ``"income ~ age + sex"``: logistic if the label has two values,
-            else linear.
+            ordinal or multinomial if it has others, else linear.
         mean: columns; of one that is no number, the share of each value.
         share: columns, with commas between them: the share of each combination.
         count: as ``share``, in rows.
@@ -188,7 +269,7 @@ def estimate(
         release = TableRelease.of(release)
     persons = isinstance(release, TableRelease)
     if isinstance(release, TableRelease):
-        asked = (model, mean, share, count, difference, risk, [name for name, _ in quantile])
+        asked = (ask, model, mean, share, count, difference, risk, [name for name, _ in quantile])
         _refuse_other_tables(release, [text for texts in asked for text in listed(texts)])
     times = (WHOLE if whole else REPLICATES) if replicates is None else replicates
     check(target, confidence, times)
@@ -200,25 +281,21 @@ def estimate(
     evidence, schema = read_evidence(release, each, rng), release.schema
     weighted = schema.survey_weight is not None
     target = "table" if weighted else target
-    questions: list[Question] = [
-        *simple(
-            schema,
-            mean=listed(mean),
-            share=listed(share),
-            count=listed(count),
-            difference=listed(difference),
-        ),
-        *(
-            Quantile(find_column(schema, name, "quantile"), level, schema)
-            for name, level in quantile
-        ),
-        *(Regression(formula, schema) for formula in listed(model)),
-        *(Risk(formula, schema) for formula in listed(risk)),
+    questions: list[Question] = [q for text in listed(ask) for q in read_question(text, schema)]
+    for text in listed(mean):
+        questions += [mean_of(name, schema) for name in read_columns(schema, text, "mean")]
+    for kind, texts in (("share", share), ("count", count)):
+        questions += [table_of(read_columns(schema, t, kind), schema, kind) for t in listed(texts)]  # type: ignore[arg-type]
+    questions += [_read_difference(schema, text) for text in listed(difference)]
+    questions += [
+        Quantile(find_column(schema, name, "quantile"), level, schema) for name, level in quantile
     ]
+    questions += [Regression(formula, schema) for formula in listed(model)]
+    questions += [Risk(formula, schema) for formula in listed(risk)]
     if not questions:
         raise UsageError(
-            "nothing was asked: give at least one of model, mean, share, count, quantile, "
-            "difference, risk"
+            "nothing was asked: give a question such as 'mean(age) by sex', or at least one of "
+            "model, mean, share, count, quantile, difference, risk"
         )
     warnings: list[str] = []
     again = Rerun.of(release) if whole else None
@@ -259,7 +336,7 @@ def estimate(
     for problem, error in zip(problems, errors, strict=True):
         found = problem.question.conclude(problem, confidence, error)
         naive = naive_fit(problem, rows, confidence)
-        answers += _answers(problem, found, naive, limits_of(problem, bounds))
+        answers += _answers(problem, found, naive, limits_of(problem, bounds), confidence)
     return Answers(
         answers=tuple(answers),
         target=target,
@@ -397,12 +474,15 @@ def _answers(
     found: Estimates,
     naive: tuple[np.ndarray, np.ndarray, np.ndarray],
     limits: Limits,
+    confidence: float,
 ) -> list[Answer]:
     """One answer for each number of a question."""
+    error, z, p = _significance(problem.question.null, found, confidence)
     whole = np.maximum(found.sampling + found.noise + found.rows, 1e-300)
     centre, bottom, top = naive
     # A question that is read as one number has all the notes that its parts have.
     every = tuple(dict.fromkeys(note for notes in limits.notes for note in notes))
+    unknown = np.isnan(found.value) & (found.measured_share >= ANSWERED)
     single = problem.question.single
     return [
         Answer(
@@ -421,7 +501,42 @@ def _answers(
             measured_share=float(found.measured_share[i]),
             down=0.0 if single else float(limits.down[i]),
             up=0.0 if single else float(limits.up[i]),
-            notes=every if single else limits.notes[i],
+            notes=(*(every if single else limits.notes[i]), *((_EMPTY,) if unknown[i] else ())),
+            error=float(error[i]),
+            z=float(z[i]),
+            p=float(p[i]),
         )
         for i, name in enumerate(found.names)
     ]
+
+
+def _significance(
+    null: float | None, found: Estimates, confidence: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Standard errors, how many of them the null is away, and p-values, as intervals have them."""
+    sure = float(norm.ppf(0.5 + confidence / 2))
+    error = (found.high - found.low) / 2 / sure
+    nothing = np.full(len(error), np.nan)
+    if found.p is not None or null is None:
+        return error, nothing, nothing if found.p is None else found.p
+    ends = np.array([found.value, found.low, found.high])
+    if null == 1:  # a ratio, whose logarithm is as far from 0
+        with np.errstate(divide="ignore"):
+            ends, null = np.log(ends), 0.0
+    # The side of the interval towards the null, so that it is outside where p says so.
+    side = np.where(ends[0] > null, ends[0] - ends[1], ends[2] - ends[0]) / sure
+    z = np.divide(ends[0] - null, side, out=nothing.copy(), where=side > 0)
+    return error, z, 2 * norm.sf(np.abs(z))
+
+
+def _read_difference(schema: Schema, text: str) -> Question:
+    """The question ``"income by sex"``."""
+    found = re.fullmatch(r"\s*(.+?)\s+by\s+(.+?)\s*", text)
+    if not found:
+        raise UsageError(
+            f'difference ({text}) must read "COLUMN by COLUMN", such as "income by sex"'
+        )
+    column, by = (find_column(schema, part.strip("`"), "difference") for part in found.groups())
+    if column == by:
+        raise UsageError(f"difference ({text}) must name two columns")
+    return difference_of(column, by, schema)

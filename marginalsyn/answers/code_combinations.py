@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -34,12 +34,15 @@ class CodeCombinations:
         codes: one row per combination.
         frame: a value for each code: numbers are the middle of their bin.
         shape: of the grid of all combinations; None for rows that were drawn.
+        cut: the conditions on rows that a question had, by what they are, if bins are cut by them;
+            what stands here in place of one is taken for it.
     """
 
     columns: tuple[str, ...]
     codes: np.ndarray
     frame: pd.DataFrame
     shape: tuple[int, ...] | None
+    cut: dict[tuple[str, bytes], Any] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(
@@ -75,7 +78,7 @@ class CodeCombinations:
             return self
         places = [self.columns.index(c) for c in columns]
         frame = self.frame[list(columns)]
-        return CodeCombinations(tuple(columns), self.codes[:, places], frame, self.shape)
+        return CodeCombinations(tuple(columns), self.codes[:, places], frame, self.shape, self.cut)
 
     def weights(self, evidence: Evidence) -> np.ndarray:
         """The share of every combination."""
@@ -138,6 +141,13 @@ class Bins:
         factor = np.maximum(np.maximum(np.append(step, 1.0), np.append(1.0, step)), _EVEN)
         factor[factor > _LUMP] = np.inf
         return cls(shares, half, factor, float(shares @ half))
+
+    @property
+    def usual(self) -> np.ndarray:
+        """How far the mean of each bin's values may lie from its middle, by the density."""
+        with np.errstate(invalid="ignore"):
+            part = (self.factor - 1) / (self.factor + 1)
+        return self.half * np.where(np.isinf(self.factor), 1.0, part)
 
 
 def inside(part: np.ndarray, factor: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -23,8 +23,9 @@ from marginalsyn.answers.estimation import Problem
 from marginalsyn.answers.evidence import Evidence
 from marginalsyn.answers.imputations import FITTED, Index, hash_of
 from marginalsyn.answers.limits import merged_columns, unanswered
-from marginalsyn.answers.quantities import Table, read_columns
+from marginalsyn.answers.quantities import read_columns
 from marginalsyn.answers.regression import Regression
+from marginalsyn.answers.subgroups import table_of
 from marginalsyn.errors import UsageError
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ def _judge(own: pd.DataFrame, index: Index, evidence: Evidence | None) -> tuple[
     question = (
         Regression(about, schema)
         if "~" in about
-        else Table(read_columns(schema, about, "about"), schema, "share")
+        else table_of(read_columns(schema, about, "about"), schema, "share")
     )
     problem = Problem(evidence, question, index.target, np.random.default_rng(0))
     if not problem.answered.all():

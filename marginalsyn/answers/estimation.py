@@ -15,13 +15,16 @@ is known better than either, and leaving it out makes the interval too narrow.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy.stats import norm
 
+from marginalsyn.answers.code_combinations import CodeCombinations
 from marginalsyn.answers.evidence import Evidence, Target
 from marginalsyn.answers.quantities import Estimates, Question, Ratios, Statistic
 
@@ -55,10 +58,7 @@ class Problem:
         if counted is not None and counted not in columns:
             columns = (*columns, counted)
         self.cells = evidence.cells(columns, rng)
-        self.statistic: Statistic = question.on(self.cells.only(question.columns))
-        if counted is not None:
-            number = self.cells.frame[counted].to_numpy(float, na_value=1.0)
-            self.statistic = self.statistic.times(number, whole=question.scale == "count")
+        self.statistic = self._statistic(self.cells)
         self.weights = evidence.weights(self.cells)
         self.fitted = self.statistic.value(self.weights)
         self.influence = self.statistic.influence(self.weights, self.fitted)
@@ -178,15 +178,17 @@ class Problem:
         error, value = self.error, self.value
         low, high = value - below * error, value + above * error
         least, most = self.statistic.limits
-        if isinstance(self.statistic, Ratios) and self.statistic.pairwise and errors is None:
-            value, low, high = self._differences(self.statistic, z)
+        known = self.answered
+        if isinstance(self.statistic, Ratios) and (self.statistic.small or self.statistic.quotient):
+            ends = self._compared(self.statistic, z)
+            known = known & np.isfinite(ends[0])
+            if errors is None:
+                value, low, high = ends
         # Replays are drawn from the model, and so know nothing of what was not measured.
         middle, half = (low + high) / 2, np.hypot((high - low) / 2, z * np.sqrt(self.unmeasured))
         low, high = kept_inside(middle - half, middle + half, error, least, most)
         size = self.size
-        # Where everything is possible nothing is known: a group may be empty.
-        unknown = (low <= least) & (high >= most) & isinstance(self.statistic, Ratios)
-        there = np.where(self.answered & ~unknown, size, np.nan)
+        there = np.where(known, size, np.nan)
         return Estimates(
             names=self.statistic.names,
             value=np.clip(value, least, most) * there,
@@ -199,10 +201,33 @@ class Problem:
             measured_share=self.measured_share,
         )
 
+    def cut_reach(self) -> tuple[np.ndarray, np.ndarray]:
+        """How far bins that conditions cut may move each number down, and up."""
+        down, up = np.zeros((2, len(self.value)))
+        for key, mask in list(self.cells.cut.items()):
+            bins = self.evidence.bins(mask.column)
+            if bins is None:
+                continue
+            for end in (0, 1):
+                moved = {**self.cells.cut, key: mask.moved(bins, end)}
+                statistic = self._statistic(replace(self.cells, cut=moved))
+                effect = statistic.value(self.weights) - self.fitted
+                down, up = np.maximum(down, -effect), np.maximum(up, effect)
+        return down * self.size, up * self.size
+
     def stepped(self, evidence: Any, fitted: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """The model's value, moved by the answers' estimate of its projected influence."""
         answers = np.array([line.value(evidence) for line in self.linear])
         return fitted + answers - weights @ self.projected
+
+    def _statistic(self, cells: CodeCombinations) -> Statistic:
+        """The statistic of the question on combinations."""
+        question, counted = self.question, self.evidence.counted
+        found = question.on(cells.only(question.columns))
+        if counted is None:
+            return found
+        number = self.cells.frame[counted].to_numpy(float, na_value=1.0)
+        return found.times(number, whole=question.scale == "count")
 
     def _measure(self, functions: np.ndarray) -> tuple[Sequence[Any], np.ndarray]:
         """Estimates, of the evidence's own kind, of what was measured of functions; its values."""
@@ -226,8 +251,11 @@ class Problem:
         rest = rest - self.reach @ rest
         return np.asarray(self.drift * (rest.T @ (self.reach[:, None] * rest)))
 
-    def _differences(self, statistic: Ratios, z: float) -> tuple[np.ndarray, ...]:
-        """Estimates of all differences of ratios, and their lower and upper ends."""
+    def _compared(self, statistic: Ratios, z: float) -> tuple[np.ndarray, ...]:
+        """Estimates of ratios, and of what they are next to each other, with their ends.
+
+        NaN stands for what nothing is known of: a group that may be empty.
+        """
         both = np.hstack([statistic.tops, statistic.bottoms])
         lines, projected = self._measure(both)
         measured = np.array([line.value(self.evidence) for line in lines])
@@ -238,27 +266,37 @@ class Problem:
             covariance[np.diag_indices(len(lines))] += self.evidence.total[0] ** -2
         covariance += self._rest_covariance(both - projected)
         size = statistic.tops.shape[1]
-        model = statistic.ratios(self.weights).tolist()
-        centre, low, high = np.empty((3, size))
+        inside = statistic.inside
+        ends = np.empty((3, size))
         for k in range(size):
-            top, bottom = float(means[k]), float(means[size + k])
             own = covariance[np.ix_([k, size + k], [k, size + k])]
-            centre[k], low[k], high[k] = fieller(top, bottom, own, z, statistic.inside, model[k])
+            found = fieller(float(means[k]), float(means[size + k]), own, z, inside, np.nan)
+            ends[:, k] = (np.nan,) * 3 if found[1:] == inside else found
         # How each ratio moves with top and bottom: to first order, for the correlation alone.
         below = np.maximum(means[size:], 1e-12)
-        slopes = -np.clip(centre, *statistic.inside) / below
-        moves = np.hstack([np.diag(1 / below), np.diag(slopes)])
-        together = moves @ covariance @ moves.T
+        moves = np.hstack([np.diag(1 / below), np.diag(-ends[0] / below)])
+        together = moves @ np.nan_to_num(covariance) @ np.nan_to_num(moves).T
         spread = np.sqrt(np.maximum(np.diag(together), 1e-300))
-        found = []
+        if statistic.quotient:
+            with np.errstate(divide="ignore"):
+                ends = np.log(ends)
+        centre, low, high = ends
+        results = []
         for line in statistic.contrast:
             first, second = int(np.argmax(line)), int(np.argmin(line))
+            if line[second] >= 0:
+                results.append((centre[first], low[first], high[first]))
+                continue
             value = centre[first] - centre[second]
             alike = float(np.clip(together[first, second] / spread[first] / spread[second], -1, 1))
             down = _side(centre[first] - low[first], high[second] - centre[second], alike)
             up = _side(high[first] - centre[first], centre[second] - low[second], alike)
-            found.append((value, value - down, value + up))
-        return tuple(np.array(found).T)
+            results.append((value, value - down, value + up))
+        value, low, high = np.array(results).T
+        if statistic.quotient:
+            value, low, high = np.exp([value, low, high])
+            value = np.where(np.isfinite(value) & np.isfinite(high), value, np.nan)
+        return value, low, high
 
 
 def kept_inside(
@@ -281,7 +319,9 @@ def _side(first: float, second: float, alike: float) -> float:
         >>> _side(3.0, 4.0, 0.0), _side(3.0, 4.0, -1.0)
         (5.0, 7.0)
     """
-    return max(first**2 + second**2 - 2 * alike * first * second, 0.0) ** 0.5
+    if math.isinf(first) or math.isinf(second):
+        return math.inf
+    return float(np.sqrt(np.maximum(first**2 + second**2 - 2 * alike * first * second, 0.0)))
 
 
 def fieller(

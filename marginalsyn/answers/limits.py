@@ -21,7 +21,6 @@ from marginalsyn.answers.estimation import ANSWERED, Problem
 from marginalsyn.answers.means import combine as function_of
 from marginalsyn.answers.means import decompose, weigh
 from marginalsyn.answers.projection import missing_marginals
-from marginalsyn.answers.quantities import Difference, Mean
 from marginalsyn.answers.regression import Fit, Regression
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
 
@@ -65,7 +64,7 @@ def limits_of(problem: Problem, bounds: Mapping[Pair, float]) -> Limits:
         return _of_points(problem)
     size = len(problem.value)
     down, up = np.zeros(size), np.zeros(size)
-    shared = [*_binned(problem), *_few(problem), *_split(problem)]
+    shared = [*_binned(problem), *_cut(problem), *_split(problem), *_few(problem).values()]
     notes: list[list[str]] = [list(shared) for _ in range(size)]
     pairs = _unmeasured(problem) if (problem.widened | ~problem.answered).any() else []
     for pair in pairs:
@@ -235,19 +234,18 @@ def _binned(problem: Problem) -> list[str]:
     """What bins and bounds hide of the numbers that a question uses."""
     question = problem.question
     found: list[str] = []
-    if not isinstance(question, Mean | Difference | Regression):
-        return found
-    names = question.columns if isinstance(question, Regression) else question.columns[:1]
-    for name in names:
+    for name in question.averaged:
         column = problem.graphical.schema.column(name)
         if not isinstance(column, IntegerColumn | ContinuousColumn):
             continue
         bins = problem.graphical.bins(name)
         assert bins is not None
-        if isinstance(question, Mean) and bins.reach > 0:
+        if bins.reach > 0 and not isinstance(question, Regression):
+            reach = bins.reach if question.null is None else float(bins.shares @ bins.usual)
+            usually = "" if question.null is None else " if they lie there as evenly as next to it"
             found.append(
                 f"{name} is known by its bins alone: where values lie inside them may move its "
-                f"mean by up to {bins.reach:.3g}, which its interval holds"
+                f"mean by up to {reach:.3g}{usually}, which its interval allows for"
             )
         elif bins.reach > 0:
             found.append(f"{name} is known by its bins alone, and counts as the middle of each")
@@ -264,29 +262,37 @@ def _binned(problem: Problem) -> list[str]:
     return found
 
 
-def _few(problem: Problem) -> list[str]:
-    """Groups that hold hardly more rows than their counts' noise."""
-    question, evidence = problem.question, problem.graphical
-    if isinstance(question, Difference):
-        names = [question.by]
-    elif isinstance(question, Regression):
-        names = [c for c in question.columns if not evidence.schema.column(c).numeric]
-    else:
-        names = []
-    found = []
-    for name in names:
+def _cut(problem: Problem) -> list[str]:
+    """Conditions that take some values of a bin and leave others."""
+    found = dict[str, str]()
+    for mask in problem.cells.cut.values():
+        column = problem.graphical.schema.column(mask.column)
+        own = [label for label, cut in zip(column.labels(), mask.cuts, strict=False) if cut]
+        if column.numeric:
+            found[mask.column] = (
+                f"the condition on {mask.column} cuts its bins {', '.join(own[:2])}: its rows "
+                "there are a part that lies as evenly as next to them, which the interval allows "
+                "for; a condition that ends where bins do needs no such guess"
+            )
+    return list(found.values())
+
+
+def _few(problem: Problem) -> dict[str, str]:
+    """By group that holds hardly more rows than its count's noise, a note on it."""
+    question, evidence, found = problem.question, problem.graphical, dict[str, str]()
+    for name in question.grouping:
         column = evidence.schema.column(name)
         counts = evidence.shares((name,)) * evidence.total[0]
         for code, label in enumerate(column.labels()[: column.size - column.nullable]):
             own = np.zeros(column.size)
             own[code] = 1.0
             line = weigh(evidence, function_of(evidence, [], {name: own}))
-            noise = evidence.total[0] * line.noise(evidence, 0.0) ** 0.5
+            noise = max(evidence.total[0] * line.noise(evidence, 0.0) ** 0.5, 2.0)
             # OTHER is in most schemas for the case that a value is not listed, and mostly empty.
-            if code == column.other_code and counts[code] < max(noise, 2.0):
+            if code == column.other_code and counts[code] < noise:
                 continue
-            if counts[code] < _FEW * max(noise, 2.0):
-                found.append(
+            if counts[code] < _FEW * noise:
+                found[f"{name} = {label}"] = (
                     f"{name} = {label} holds about {counts[code]:.0f} rows, which noise of "
                     f"{noise:.0f} hardly tells: what rests on it is uncertain beyond its interval"
                 )

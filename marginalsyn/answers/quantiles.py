@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from marginalsyn.answers.code_combinations import CodeCombinations, inside
-from marginalsyn.answers.quantities import Estimates, Question, Ratios, Statistic
+from marginalsyn.answers.quantities import (
+    Estimates,
+    Mask,
+    Question,
+    Ratios,
+    Statistic,
+    members,
+)
 from marginalsyn.errors import UsageError
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
 from marginalsyn.table.schema import Schema
@@ -28,6 +35,8 @@ class Quantile(Question):
     column: str
     level: float
     schema: Schema
+    name: str = ""
+    within: tuple[Mask, ...] = ()
     single = True
 
     def __post_init__(self) -> None:
@@ -38,28 +47,33 @@ class Quantile(Question):
 
     @property
     def title(self) -> str:
-        return f"quantile {self.column} {self.level:g}"
+        return f"quantile {self.column} {self.level:g}" + (self.name and f": {self.name}")
 
     @property
     def columns(self) -> tuple[str, ...]:
-        return (self.column,)
+        return tuple(dict.fromkeys((self.column, *(mask.column for mask in self.within))))
 
     def on(self, cells: CodeCombinations) -> Statistic:
         levels = self.schema.column(self.column).levels
-        codes = cells.codes[:, 0]
+        codes = cells.codes[:, cells.columns.index(self.column)]
+        present = (codes < levels) * members(self.within, cells)
         tops = (codes[:, None] <= np.arange(levels)).astype(float)
-        bottoms = np.repeat((codes < levels).astype(float)[:, None], levels, axis=1)
+        bottoms = np.repeat(present[:, None], levels, axis=1)
         tops *= bottoms
-        return Ratios([str(i) for i in range(levels)], tops, bottoms, np.eye(levels), (0.0, 1.0))
+        names = [str(i) for i in range(levels)]
+        ends = (0.0, 1.0)
+        small = bool(self.within)
+        return Ratios(names, tops, bottoms, np.eye(levels), ends, ends, small=small)
 
     def conclude(self, problem: Problem, confidence: float, errors: np.ndarray | None) -> Estimates:
         """The quantile out of the estimates of the cumulative shares, if all were measured."""
-        found = problem.conclude(confidence, errors)
+        found = super().conclude(problem, confidence, errors)
         bins = problem.evidence.bins(self.column)
         factor = np.ones(found.low.shape) if bins is None else bins.factor
         fitted, place = self.invert(found.fitted)
         value = low = high = float("nan")
-        if not np.isnan(found.value).any():
+        # The last share is 1 in any case, and a group that may be empty has no share at all.
+        if not np.isnan(found.value[:-1]).any():
             value, place = self.invert(found.value)
             low, high = self.between(found.low, found.high, factor)
             value = min(max(value, low), high)
@@ -69,7 +83,7 @@ class Quantile(Question):
 
         return replace(
             found,
-            names=[f"{self.level:g} quantile of {self.column}"],
+            names=[self.name or f"{self.level:g} quantile of {self.column}"],
             value=one(value),
             low=one(low),
             high=one(high),

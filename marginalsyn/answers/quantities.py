@@ -1,4 +1,4 @@
-"""What an analyst may ask for: means, shares, counts, differences of a table.
+"""What a question is, and the quantities that most of them estimate.
 
 Every question becomes a *statistic* on combinations of codes: its value for weights of these, and
 the influence of each of them on it, which is its derivative in that combination's weight.
@@ -7,16 +7,15 @@ the influence of each of them on it, which is its derivative in that combination
 from __future__ import annotations
 
 import difflib
-import itertools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from scipy.stats import norm
 
-from marginalsyn.answers.code_combinations import CodeCombinations
+from marginalsyn.answers.code_combinations import Bins, CodeCombinations, inside
 from marginalsyn.errors import UsageError
 from marginalsyn.table.schema import Schema
 
@@ -41,6 +40,7 @@ class Estimates:
             privacy noise, and what stands in for answers: drawn rows, or the model's independence.
         measured_share: of each influence's variance, what measured marginals decide. Where it is
             too small for an interval, value, low and high are NaN.
+        p: of a test, the chance of such a statistic if there is nothing to find.
     """
 
     names: Sequence[str]
@@ -52,6 +52,42 @@ class Estimates:
     noise: np.ndarray
     rows: np.ndarray
     measured_share: np.ndarray
+    p: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Mask:
+    """A condition on rows: which codes of a column meet it, or which share of a bin's values."""
+
+    column: str
+    weights: np.ndarray
+
+    @property
+    def key(self) -> tuple[str, bytes]:
+        """What it is known by."""
+        return self.column, self.weights.tobytes()
+
+    @property
+    def cuts(self) -> np.ndarray:
+        """The codes of which some values meet it and others do not."""
+        return (self.weights > 0) & (self.weights < 1)
+
+    def moved(self, bins: Bins, end: int) -> Mask:
+        """The same where bins that are cut give the least or the most that their density allows."""
+        levels = len(bins.shares)
+        weights = self.weights.copy()
+        own = self.cuts[:levels]
+        weights[:levels][own] = inside(weights[:levels][own], bins.factor[own])[end]
+        return Mask(self.column, weights)
+
+
+def members(masks: Sequence[Mask], cells: CodeCombinations) -> np.ndarray:
+    """The share of each combination's rows that meets all conditions."""
+    found = np.ones(len(cells.codes))
+    for mask in masks:
+        own = cells.cut.setdefault(mask.key, mask) if mask.cuts.any() else mask
+        found = found * own.weights[cells.codes[:, cells.columns.index(mask.column)]]
+    return found
 
 
 class Statistic:
@@ -92,13 +128,19 @@ class Question:
     Attributes:
         schema: of the table.
         columns: that it is about.
+        averaged: those of them whose numbers count, and not only their bins.
+        grouping: those whose values make groups of rows.
         scale: of the numbers.
         single: whether the statistic's numbers are read as one.
+        null: what each number is if there is nothing to find: a coefficient of 0, a ratio of 1.
     """
 
     schema: Schema
     scale: Scale = "value"
     single: ClassVar[bool] = False
+    averaged: tuple[str, ...] = ()
+    grouping: tuple[str, ...] = ()
+    null: float | None = None
 
     if TYPE_CHECKING:  # a field, or computed
 
@@ -114,9 +156,23 @@ class Question:
         """Its statistic."""
         raise NotImplementedError
 
+    def hidden(self, problem: Problem) -> np.ndarray:
+        """How far values' places inside their bins may move each number, besides conditions."""
+        return np.zeros(len(problem.value))
+
     def conclude(self, problem: Problem, confidence: float, errors: np.ndarray | None) -> Estimates:
-        """The estimates, from the errors of replays, if any."""
-        return problem.conclude(confidence, errors)
+        """The estimates, from the errors of replays, if any, and what bins hide."""
+        found = problem.conclude(confidence, errors)
+        down, up = problem.cut_reach()
+        hidden = self.hidden(problem) * problem.size
+        if not (down.any() or up.any() or hidden.any()):
+            return found
+        low, high = (end * problem.size for end in problem.statistic.limits)
+        return replace(
+            found,
+            low=np.maximum(found.low - down - hidden, low),
+            high=np.minimum(found.high + up + hidden, high),
+        )
 
     def printed(
         self, value: np.ndarray, low: np.ndarray, high: np.ndarray
@@ -150,7 +206,10 @@ class Question:
 class Ratios(Statistic):
     """Differences of ratios of means: ``contrast`` times (mean of tops / mean of bottoms).
 
-    ``inside`` is the range of each ratio.
+    Attributes:
+        inside: the range of each ratio.
+        quotient: whether a ratio is divided by another, and not subtracted from it.
+        small: whether bottoms may be so small that their noise counts.
     """
 
     names: Sequence[str]
@@ -160,21 +219,26 @@ class Ratios(Statistic):
     limits: tuple[float, float] = (-np.inf, np.inf)
     inside: tuple[float, float] = (-np.inf, np.inf)
     exact: bool = True
-
-    @property
-    def pairwise(self) -> bool:
-        """Whether each number is one ratio less another."""
-        return bool((np.abs(self.contrast).sum(axis=1) == 2).all())
+    quotient: bool = False
+    small: bool = False
 
     def value(self, weights: np.ndarray) -> np.ndarray:
-        return np.asarray(self.contrast @ self.ratios(weights))
+        return self.compare(self.ratios(weights))
+
+    def compare(self, ratios: np.ndarray) -> np.ndarray:
+        """The numbers, of the ratios themselves."""
+        if self.quotient:
+            first, second = self.contrast.argmax(axis=1), self.contrast.argmin(axis=1)
+            return np.asarray(ratios[first] / np.maximum(ratios[second], 1e-12))
+        return np.asarray(self.contrast @ ratios)
 
     def influence(self, weights: np.ndarray, value: np.ndarray) -> np.ndarray:
-        del value
+        ratios = self.ratios(weights)
         below = np.maximum(weights @ self.bottoms, 1e-12)
-        return np.asarray(
-            (self.tops - self.bottoms * self.ratios(weights)) / below @ self.contrast.T
-        )
+        own = (self.tops - self.bottoms * ratios) / below
+        if self.quotient:
+            return np.asarray(own / np.maximum(ratios, 1e-12) @ self.contrast.T * value)
+        return np.asarray(own @ self.contrast.T)
 
     def times(self, number: np.ndarray, *, whole: bool) -> Ratios:
         often = number[:, None]
@@ -185,112 +249,6 @@ class Ratios(Statistic):
     def ratios(self, weights: np.ndarray) -> np.ndarray:
         """The ratios themselves."""
         return np.asarray(weights @ self.tops / np.maximum(weights @ self.bottoms, 1e-12))
-
-
-@dataclass(frozen=True)
-class Mean(Question):
-    """The mean of a numeric column; of any other, the share of each of its values."""
-
-    column: str
-    schema: Schema
-
-    @property
-    def title(self) -> str:
-        return f"mean {self.column}"
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return (self.column,)
-
-    def on(self, cells: CodeCombinations) -> Statistic:
-        names, tops, present, limits = outcomes(self.schema, self.column, cells)
-        bottoms = np.repeat(present[:, None], len(names), axis=1)
-        return Ratios(names, tops, bottoms, np.eye(len(names)), limits)
-
-    def conclude(self, problem: Problem, confidence: float, errors: np.ndarray | None) -> Estimates:
-        """With an interval that is wider by what bins hide of values' places inside them."""
-        found = problem.conclude(confidence, errors)
-        bins = problem.evidence.bins(self.column)
-        if bins is None or bins.reach == 0:
-            return found
-        low, high = problem.statistic.limits
-        return replace(
-            found,
-            low=np.maximum(found.low - bins.reach, low),
-            high=np.minimum(found.high + bins.reach, high),
-        )
-
-
-@dataclass(frozen=True)
-class Table(Question):
-    """The share, or the number, of rows with every combination of values of some columns."""
-
-    columns: tuple[str, ...]
-    schema: Schema
-    scale: Scale
-
-    @property
-    def title(self) -> str:
-        return f"{self.scale} {' x '.join(self.columns)}"
-
-    def on(self, cells: CodeCombinations) -> Statistic:
-        shape = tuple(self.schema.column(c).size for c in self.columns)
-        size = int(np.prod(shape))
-        if size > MOST_TERMS:
-            raise UsageError(
-                f"{self.scale} ({', '.join(self.columns)}) must have at most {MOST_TERMS} cells, "
-                f"not {size}"
-            )
-        labels = [self.schema.column(c).labels() for c in self.columns]
-        names = [
-            ", ".join(f"{c} = {v}" for c, v in zip(self.columns, values, strict=True))
-            for values in itertools.product(*labels)
-        ]
-        keys = np.ravel_multi_index(tuple(cells.codes.T), shape)
-        tops = (keys[:, None] == np.arange(size)).astype(float)
-        return Ratios(names, tops, np.ones_like(tops), np.eye(size), (0.0, 1.0))
-
-
-@dataclass(frozen=True)
-class Difference(Question):
-    """How far the mean (or shares) of one column differ between the values of another."""
-
-    column: str
-    by: str
-    schema: Schema
-
-    @property
-    def title(self) -> str:
-        return f"difference {self.column} by {self.by}"
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return (self.column, self.by)
-
-    def on(self, cells: CodeCombinations) -> Statistic:
-        group = self.schema.column(self.by)
-        labels = group.labels()[: group.size - group.nullable]
-        if len(labels) < 2 or group.size > 60:
-            raise UsageError(
-                f"difference ({self.column} by {self.by}) must be by a column of 2 to 60 values"
-            )
-        outcomes_, tops, present, (low, high) = outcomes(self.schema, self.column, cells)
-        own = cells.codes[:, cells.columns.index(self.by)][:, None] == np.arange(len(labels))
-        width = len(outcomes_)
-        every = (tops[:, :, None] * own[:, None, :]).reshape(len(own), -1)
-        below = (present[:, None, None] * np.ones((1, width, 1)) * own[:, None, :]).reshape(
-            every.shape
-        )
-        contrast, names = [], []
-        for i, outcome in enumerate(outcomes_):
-            for j in range(1, len(labels)):
-                line = np.zeros(width * len(labels))
-                line[i * len(labels) + j], line[i * len(labels)] = 1.0, -1.0
-                contrast.append(line)
-                names.append(f"{outcome}: {self.by} = {labels[j]} less {labels[0]}")
-        return Ratios(
-            names, every, below, np.array(contrast), (low - high, high - low), (low, high)
-        )
 
 
 def outcomes(
@@ -333,34 +291,3 @@ def find_column(schema: Schema, name: str, what: str) -> str:
     close = difflib.get_close_matches(name, schema.names, n=1)
     hint = f"; did you mean {close[0]}?" if close else ""
     raise UsageError(f"{what} ({name}) must be one of {', '.join(schema.names)}{hint}")
-
-
-def read_difference(schema: Schema, text: str) -> Difference:
-    """The question ``"income by sex"``."""
-    found = re.fullmatch(r"\s*(.+?)\s+by\s+(.+?)\s*", text)
-    if not found:
-        raise UsageError(
-            f'difference ({text}) must read "COLUMN by COLUMN", such as "income by sex"'
-        )
-    column, by = (find_column(schema, part.strip("`"), "difference") for part in found.groups())
-    if column == by:
-        raise UsageError(f"difference ({text}) must name two columns")
-    return Difference(column, by, schema)
-
-
-def simple(
-    schema: Schema,
-    *,
-    mean: Iterable[str] = (),
-    share: Iterable[str] = (),
-    count: Iterable[str] = (),
-    difference: Iterable[str] = (),
-) -> list[Question]:
-    """Questions about means, shares, counts and differences."""
-    found: list[Question] = []
-    for text in mean:
-        found += [Mean(name, schema) for name in read_columns(schema, text, "mean")]
-    found += [Table(read_columns(schema, text, "share"), schema, "share") for text in share]
-    found += [Table(read_columns(schema, text, "count"), schema, "count") for text in count]
-    found += [read_difference(schema, text) for text in difference]
-    return found

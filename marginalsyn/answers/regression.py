@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from marginalsyn.answers.code_combinations import CodeCombinations
-from marginalsyn.answers.quantities import Estimates, Question, Statistic, find_column
+from marginalsyn.answers.quantities import (
+    Estimates,
+    Mask,
+    Question,
+    Statistic,
+    find_column,
+    members,
+)
 from marginalsyn.errors import MissingExtraError, UsageError
 from marginalsyn.table.schema import Schema
 
@@ -42,10 +49,22 @@ class Regression(Question):
 
     formula: str
     schema: Schema
+    within: tuple[Mask, ...] = ()
+    name: str = ""
+    null = 0.0
 
     @property
     def title(self) -> str:
-        return f"{'logistic' if self.logistic else 'linear'} {self.formula}"
+        rows = self.name and f" where {self.name}"
+        return f"{'logistic' if self.logistic else 'linear'} {self.formula}{rows}"
+
+    @property
+    def averaged(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self._used
+
+    @property
+    def grouping(self) -> tuple[str, ...]:  # type: ignore[override]
+        return tuple(c for c in self._used if not self.schema.column(c).numeric)
 
     @cached_property
     def label(self) -> str:
@@ -75,6 +94,12 @@ class Regression(Question):
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
+        """The label and all columns that the question uses, in schema order."""
+        more = {mask.column for mask in self.within}
+        return tuple(c for c in self.schema.names if c in self._used or c in more)
+
+    @cached_property
+    def _used(self) -> tuple[str, ...]:
         """The label and all columns that the formula uses, in schema order."""
         try:
             from formulaic import Formula
@@ -101,9 +126,10 @@ class Regression(Question):
         from formulaic.errors import FormulaicError
 
         frame = cells.frame
-        whole = ~frame[[c for c in self.columns if c != self.label]].isna().any(axis=1).to_numpy()
+        whole = ~frame[[c for c in self._used if c != self.label]].isna().any(axis=1).to_numpy()
         codes = cells.codes[:, cells.columns.index(self.label)]
-        kept = whole & (codes < self.schema.column(self.label).levels)
+        often = members(self.within, cells)
+        kept = whole & (often > 0) & (codes < self.schema.column(self.label).levels)
         if not kept.any():
             raise UsageError(f"model ({self.formula}) must have rows without missing values")
         try:
@@ -118,7 +144,8 @@ class Regression(Question):
         if self.logistic and self.label == self.schema.label and self.schema.positive_code == 0:
             y = 1 - y
         y = y.astype(float)
-        return Fit([_plain(name) for name in design.columns], x, y, kept, self.logistic)
+        names = [_plain(name) for name in design.columns]
+        return Fit(names, x, y, kept, self.logistic, often[kept])
 
 
 @dataclass(frozen=True)
@@ -228,7 +255,7 @@ class Fit(Statistic):
 
     def times(self, number: np.ndarray, *, whole: bool) -> Fit:
         del whole
-        return replace(self, often=number[self.kept], start=[])
+        return replace(self, often=self.often * number[self.kept], start=[])
 
     def value(self, weights: np.ndarray) -> np.ndarray:
         own = self._own(weights)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from marginalsyn.answers.answering import Answer, Answers
 
-NOT_MEASURED = "not measured by this release"
 VARIANCE = ("sampling", "noise", "rows")
 # A picture with more intervals than this has one axis for all of them; with fewer, each gets its
 # own where the widest is so many times the narrowest.
@@ -49,15 +48,24 @@ class Estimate(OfRelease["Answers"]):
 
     json_alone = True
     examples = """
-    # a regression on the last release, with intervals that know its noise
-    marginalsyn estimate --model "income ~ age + education-num + sex"
-    # shares, means and differences; these take no time
+    # questions about the last release, or about a folder
+    marginalsyn estimate "mean(hours-per-week) by sex where age > 40" "income ~ age * sex"
+    marginalsyn estimate release "ratio(share(income = >50K) by sex)" "median(age) by income"
+    # the same by options: shares and means take no time
     marginalsyn estimate release --count "sex, income" --mean hours-per-week
     marginalsyn estimate release --difference "income by sex" --target table --json
     """
 
+    ask: Sequence[str] = argument(
+        (),
+        "What to estimate, such as `mean(income) by region where age > 40`, `median(age)`, "
+        "`share(ill = yes where smoker = yes) / share(ill = yes where smoker = no)` or "
+        "`ill ~ smoker * sex`; the page for analysts has the language.",
+        metavar="QUESTION",
+        nargs=-1,
+    )
     model: Sequence[str] = _question(
-        "A regression: logistic if the label has two values, else linear. Repeatable.",
+        "A regression: logistic if the label has two values, linear if it is a number. Repeatable.",
         metavar="FORMULA",
     )
     mean: Sequence[str] = _question(
@@ -125,9 +133,12 @@ class Estimate(OfRelease["Answers"]):
     def run(self, session: Session = PYTHON) -> Result[Answers]:
         """Answer the questions, and write the page if it has a place."""
         from marginalsyn.answers.answering import estimate
+        from marginalsyn.answers.questions import is_question
         from marginalsyn.evaluation.publication import CLOSED, OPEN
         from marginalsyn.operations.files import check_new
 
+        if isinstance(first := self.release, str) and is_question(first):
+            return replace(self, release=None, ask=(first, *self.ask)).run(session)
         asked = {name: value for name, value in vars(self).items() if name not in NOT_ASKED}
         out = Path(self.out) if self.out is not None else None
         if out is not None and out.suffix != ".html":
@@ -170,11 +181,19 @@ def _tables(found: Answers) -> Iterator[str | Columns]:
     """A table for each question."""
     for title, own in _by_question(found).items():
         head = ["term", "estimate", f"{100 * found.confidence:g}% interval", *VARIANCE, "naive fit"]
+        rows = [_row(answer) for answer in own]
         if any(answer.down != answer.up for answer in own):
             head.append("if unmeasured pairs differ")
-        rows = [_row(answer)[: len(head)] for answer in own]
+        else:
+            rows = [row[:-1] for row in rows]
+        if not all(math.isnan(answer.p) for answer in own):
+            head.insert(3, "p")
+            shown = (
+                "" if math.isnan(a.p) else f"{a.p:.3f}" if a.p >= 0.001 else "<.001" for a in own
+            )
+            rows = [(*row[:3], p, *row[3:]) for row, p in zip(rows, shown, strict=True)]
         yield title
-        yield Columns(head, rows, right=("estimate", *VARIANCE))
+        yield Columns(head, rows, right=("estimate", "p", *VARIANCE))
         yield ""
 
 
@@ -183,7 +202,6 @@ _EXACT = 1e-6
 
 
 def _row(answer: Answer) -> tuple[object, ...]:
-    from marginalsyn.answers.estimation import ANSWERED
 
     ends = (answer.fitted + answer.down, answer.fitted + answer.up)
     unlike = answer.down != answer.up
@@ -191,8 +209,7 @@ def _row(answer: Answer) -> tuple[object, ...]:
         # The naive figure, marked, and the extremes of pairs, if any.
         naive = "" if math.isnan(answer.naive) else f"naive, unmeasured: {answer.naive:.3g}"
         extremes = "{:.3g} to {:.3g}".format(*ends) if unlike else ""
-        why = NOT_MEASURED if answer.measured_share < ANSWERED else "nothing known"
-        return (answer.term, "", why, "", "", "", naive, extremes)
+        return (answer.term, "", answer.why, "", "", "", naive, extremes)
     size = max(abs(answer.low), abs(answer.high), abs(answer.estimate))
     width = answer.high - answer.low
     exact = 0 <= width <= _EXACT * size and not math.isnan(answer.naive)
@@ -239,13 +256,13 @@ def _page(found: Answers, title: str, stamp: str) -> str:
                 below=None if math.isnan(a.naive) else (a.naive_low, a.naive_high),
             )
             for a, label in zip(own, _labels([a.term for a in own]), strict=True)
-            if a.measured
+            if not math.isnan(a.low)
         ]
         head: tuple[str, ...] = ("term", "estimate", "low", "high", *VARIANCE)
         rows: list[tuple[object, ...]] = [
             (a.term, a.estimate, a.low, a.high, a.sampling, a.noise, a.rows)
             if a.measured
-            else (a.term, NOT_MEASURED, *[""] * 5)
+            else (a.term, a.why, *[""] * 5)
             for a in own
         ]
         if any(a.down != a.up for a in own):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 
 from marginalsyn.operations.certify import Certify
 from marginalsyn.operations.evaluate import Evaluate
@@ -14,15 +14,72 @@ from marginalsyn.operations.steer import Steer
 from marginalsyn.operations.weight import Weight
 from marginalsyn.registry import COMMANDS, find
 from marginalsyn.release import folder, linked
-from marginalsyn.signatures import checked
+from marginalsyn.signatures import checked, speaking_python
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from marginalsyn.access.private_table import PrivateTable
+    from marginalsyn.answers.answering import Answers
+    from marginalsyn.answers.evidence import Each, Target
 
 
-class LinkedRelease(linked.LinkedRelease):
+class Options(TypedDict, total=False):
+    """The options of questions, as :func:`marginalsyn.estimate` has them."""
+
+    target: Target
+    confidence: float
+    replicates: int | None
+    whole: bool
+    refit: bool
+    each: Each
+    seed: int | None
+    jobs: int
+
+
+class Asked:
+    """What analysts ask of a release, of one table or of several."""
+
+    def ask(self, *questions: str, **options: Unpack[Options]) -> Answers:
+        """Estimates with honest intervals, from the release alone; the result prints itself.
+
+        Args:
+            questions: such as ``"mean(income) by region where age > 40"``, ``"ratio(share(ill =
+                yes) by smoker)"`` or a formula; docs/analysts.md has the
+                language.
+            options: of :func:`marginalsyn.estimate`, such as ``target="table"``.
+
+        Example:
+            >>> Release.read("release").ask("mean(age) by sex").frame()["term"].tolist()
+            ['age: sex = female', 'age: sex = male']
+        """
+        from marginalsyn.answers.answering import estimate
+
+        with speaking_python():
+            return estimate(self, questions, **options)  # type: ignore[arg-type]
+
+    def model(
+        self,
+        formula: str | None = None,
+        *,
+        where: str = "",
+        **options: Unpack[Options],
+    ) -> Any:
+        """A regression as one would fit it to the private rows; see :meth:`ask`.
+
+        Without a formula it is the generator's own model that the release holds, or None.
+
+        Args:
+            formula: such as ``"ill ~ smoker * female"``.
+            where: conditions on rows, such as ``"age > 40, region = north"``.
+            options: as of :meth:`ask`.
+        """
+        if formula is None:
+            return super().model()  # type: ignore[misc]
+        return self.ask(f"{formula} where {where}" if where else formula, **options)
+
+
+class LinkedRelease(Asked, linked.LinkedRelease):
     """A release of linked tables, with the commands as methods.
 
     What is said of the release says it of its persons, the rows of the root, where there must be
@@ -47,7 +104,7 @@ class LinkedRelease(linked.LinkedRelease):
         return type(self).read(found.path) if isinstance(found, folder.Release) else found
 
 
-class Release(folder.Release):
+class Release(Asked, folder.Release):
     """A release folder, with the commands as methods; their options have the same names here.
 
     What costs privacy names its private table as the commands do: by ``data`` (a frame, a path or

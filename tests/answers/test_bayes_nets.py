@@ -14,7 +14,7 @@ from marginalsyn import Budget, PrivateTable, Release, Schema, make_noise
 from marginalsyn.answers.estimation import Problem
 from marginalsyn.answers.evidence import Evidence, measured_pairs
 from marginalsyn.answers.limits import limits_of
-from marginalsyn.answers.quantities import Difference, Mean, Table
+from marginalsyn.answers.subgroups import difference_of, mean_of, table_of
 from marginalsyn.contract import Measurement, Model, make_config
 from marginalsyn.graphical.bayes_net import BayesNet, Node, Parent
 from marginalsyn.graphical.compression import identity
@@ -83,10 +83,10 @@ def test_estimates_from_groups_are_unbiased_and_as_noisy_as_they_say(laplace: bo
     for seed in range(300):
         evidence = evidence_of(seed, laplace=laplace)
         rng = np.random.default_rng(seed)
-        problem = Problem(evidence, Table(("a", "b"), SCHEMA, "share"), "table", rng)
+        problem = Problem(evidence, table_of(("a", "b"), SCHEMA, "share"), "table", rng)
         # Of a = 0 and b = no the release tells half of what both codes of the half have in common.
         half = problem.value.reshape(4, 2)[:2, 0].sum()
-        mean = Problem(evidence, Mean("b", SCHEMA), "table", rng)
+        mean = Problem(evidence, mean_of("b", SCHEMA), "table", rng)
         errors.append(
             (
                 (half - SHARES[:2, 0].sum()),
@@ -104,7 +104,7 @@ def test_estimates_from_groups_are_unbiased_and_as_noisy_as_they_say(laplace: bo
 def test_a_pair_that_was_measured_in_groups_is_marked() -> None:
     evidence = evidence_of(3)
     problem = Problem(
-        evidence, Difference("b", "a", SCHEMA), "population", np.random.default_rng(0)
+        evidence, difference_of("b", "a", SCHEMA), "population", np.random.default_rng(0)
     )
     assert (problem.measured_share < 0.999).any()
     limits = limits_of(problem, {})

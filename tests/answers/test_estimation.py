@@ -10,9 +10,9 @@ import pytest
 
 from marginalsyn import Schema
 from marginalsyn.answers.estimation import Problem, kept_inside
-from marginalsyn.answers.quantities import Difference, Mean, Table
 from marginalsyn.answers.regression import Regression
 from marginalsyn.answers.replaying import replay
+from marginalsyn.answers.subgroups import difference_of, mean_of, table_of
 from marginalsyn.table.columns import BooleanColumn
 from marginalsyn.table.numeric import IntegerColumn
 
@@ -42,10 +42,10 @@ def test_linear_intervals_hold_the_truth_as_often_as_they_say(
 ) -> None:
     rng, truth = np.random.default_rng(0), law()
     questions = [
-        Table(("a", "b"), SCHEMA, "share"),
-        Table(("a", "c"), SCHEMA, "count"),
-        Mean("a", SCHEMA),
-        Difference("c", "b", SCHEMA),
+        table_of(("a", "b"), SCHEMA, "share"),
+        table_of(("a", "c"), SCHEMA, "count"),
+        mean_of("a", SCHEMA),
+        difference_of("c", "b", SCHEMA),
     ]
     held = np.zeros((60, 12 + 8 + 1 + 2), dtype=bool)
     for repeat in range(len(held)):
@@ -76,7 +76,7 @@ def test_a_difference_of_shares_knows_that_they_share_a_margin(evidence_of: Make
     """Where the margin is known well, what one group has too much of the other has too little."""
     schema = Schema(columns=(BooleanColumn(name="g"), BooleanColumn(name="y")))
     counts = np.array([[900.0, 600.0], [500.0, 1000.0]])
-    question, truth = Difference("y", "g", schema), 1000 / 1500 - 600 / 1500
+    question, truth = difference_of("y", "g", schema), 1000 / 1500 - 600 / 1500
     marginals = [(("g", "y"), 30.0), (("g",), 0.5), (("y",), 0.5)]
     errors, halves = [], []
     for seed in range(120):

@@ -15,8 +15,8 @@ from click.testing import Result
 from marginalsyn import Schema
 from marginalsyn.answers.estimation import Problem
 from marginalsyn.answers.joining import with_measured
-from marginalsyn.answers.quantities import Difference, Table
 from marginalsyn.answers.regression import Regression
+from marginalsyn.answers.subgroups import difference_of, table_of
 from marginalsyn.contract import Measurement
 from marginalsyn.table.columns import BooleanColumn
 from marginalsyn.table.numeric import IntegerColumn
@@ -40,7 +40,7 @@ def test_bought_answers_tell_what_the_release_did_not_measure(
     evidence_of: Make, merged: bool
 ) -> None:
     law = np.random.default_rng(5).dirichlet(np.full(24, 0.6)).reshape(4, 3, 2)
-    question = Difference("c", "b", SCHEMA)
+    question = difference_of("c", "b", SCHEMA)
     truth = law.sum(axis=0)[:, 1] / law.sum(axis=(0, 2))
     merges = {"a": ([0, 1, 2, 2], [1.0, 1.0, 0.4, 0.6])} if merged else None
     held, wide = 0, 0.0
@@ -94,18 +94,18 @@ def test_of_persons_rows_count_or_each_person_once(evidence_of: Make) -> None:
     of_rows = replace(evidence, counted="b")
     rng = np.random.default_rng(0)
     for told, cells in ((evidence, law), (of_rows, rows / rows.sum())):
-        share = Problem(told, Table(("a", "c"), SCHEMA, "share"), "population", rng)
+        share = Problem(told, table_of(("a", "c"), SCHEMA, "share"), "population", rng)
         assert np.allclose(share.value, cells.sum(axis=1).ravel(), atol=0.01)
         fit = Problem(told, Regression("c ~ a", SCHEMA), "population", rng)
         flat = np.stack([np.ones(8), np.repeat(np.arange(4), 2)], axis=1)
         weights, label = cells.sum(axis=1).ravel(), np.tile([0.0, 1.0], 4)
         slope = flat.T @ (weights * (label - 1 / (1 + np.exp(-flat @ fit.value))))
         assert np.abs(slope).max() < 0.004
-    count = Problem(of_rows, Table(("c",), SCHEMA, "count"), "population", rng)
+    count = Problem(of_rows, table_of(("c",), SCHEMA, "count"), "population", rng)
     assert np.allclose(count.value * count.size, 50_000 * rows.sum(axis=(0, 1)), rtol=0.02)
     # A person's rows are taken to be alike: of as many rows one by one the error were smaller.
     alone = replace(evidence, counted=None)
     assert (
-        Problem(of_rows, Table(("c",), SCHEMA, "share"), "population", rng).sampling[0]
-        > (Problem(alone, Table(("c",), SCHEMA, "share"), "population", rng).sampling[0])
+        Problem(of_rows, table_of(("c",), SCHEMA, "share"), "population", rng).sampling[0]
+        > (Problem(alone, table_of(("c",), SCHEMA, "share"), "population", rng).sampling[0])
     )

@@ -14,8 +14,8 @@ from marginalsyn.answers.joining import with_measured
 from marginalsyn.answers.limits import limits_of, pair_bounds
 from marginalsyn.answers.projection import missing_marginals
 from marginalsyn.answers.quantiles import Quantile
-from marginalsyn.answers.quantities import Difference, Mean, Table
 from marginalsyn.answers.regression import Regression
+from marginalsyn.answers.subgroups import difference_of, mean_of, table_of
 from marginalsyn.contract import Measurement
 from marginalsyn.table.columns import BooleanColumn
 from marginalsyn.table.numeric import IntegerColumn
@@ -30,7 +30,7 @@ RNG = np.random.default_rng(0)
 
 def test_an_unmeasured_pair_is_set_to_its_extremes(evidence_of: Make) -> None:
     evidence, _ = evidence_of(SIZES, SINGLES, seed=0, counts=COUNTS, schema=SCHEMA)
-    problem = Problem(evidence, Table(("a", "b"), SCHEMA, "share"), "table", RNG)
+    problem = Problem(evidence, table_of(("a", "b"), SCHEMA, "share"), "table", RNG)
     found = limits_of(problem, {})
     # P(a) = .4 and P(b) = .5: by Frechet's bounds their joint share lies between 0 and .4.
     joint = 3
@@ -46,7 +46,7 @@ def test_an_unmeasured_pair_is_set_to_its_extremes(evidence_of: Make) -> None:
 def test_a_measured_pair_has_no_such_limits(evidence_of: Make) -> None:
     marginals = [*SINGLES, (("a", "b"), 1.0)]
     evidence, _ = evidence_of(SIZES, marginals, seed=0, counts=COUNTS, schema=SCHEMA)
-    for question in (Regression("a ~ b", SCHEMA), Difference("a", "b", SCHEMA)):
+    for question in (Regression("a ~ b", SCHEMA), difference_of("a", "b", SCHEMA)):
         found = limits_of(Problem(evidence, question, "table", RNG), {})
         assert not found.down.any()
         assert not found.up.any()
@@ -61,7 +61,7 @@ PAIRS = [(pair, 5.0) for pair in (("a", "b"), ("a", "c"), ("b", "c"))]
 def test_a_triple_that_was_never_measured_has_no_interval_but_a_remedy(evidence_of: Make) -> None:
     evidence, _ = evidence_of({"a": 2, "b": 2, "c": 2}, PAIRS, seed=0, counts=CROSSED, schema=THREE)
     crossed = Problem(evidence, Regression("c ~ a * b", THREE), "population", RNG)
-    cells = Problem(evidence, Table(("a", "b", "c"), THREE, "share"), "population", RNG)
+    cells = Problem(evidence, table_of(("a", "b", "c"), THREE, "share"), "population", RNG)
     assert crossed.measured_share[3] < 0.01
     for problem in (crossed, cells):
         found, limits = problem.conclude(0.95, None), limits_of(problem, {})
@@ -90,7 +90,7 @@ def test_the_measured_share_is_that_of_a_regression_on_the_measured_cells(
     sizes = {"a": 3, "b": 2, "c": 2}
     evidence, _ = evidence_of(sizes, PAIRS, seed=3)
     schema = Schema.from_domain(sizes)
-    problem = Problem(evidence, Table(("a", "b", "c"), schema, "share"), "table", RNG)
+    problem = Problem(evidence, table_of(("a", "b", "c"), schema, "share"), "table", RNG)
     codes = problem.cells.codes
     design = np.hstack(
         [
@@ -111,7 +111,7 @@ def test_the_measured_share_is_that_of_a_regression_on_the_measured_cells(
 def test_an_interval_holds_what_the_rest_of_its_question_usually_does(evidence_of: Make) -> None:
     counts = np.rint(CROSSED * [[[4.0, 1.0], [1.0, 1.0]], [[1.0, 1.0], [1.0, 40.0]]])
     evidence, _ = evidence_of({"a": 2, "b": 2, "c": 2}, PAIRS, seed=0, counts=counts, schema=THREE)
-    problem = Problem(evidence, Table(("a", "b", "c"), THREE, "share"), "population", RNG)
+    problem = Problem(evidence, table_of(("a", "b", "c"), THREE, "share"), "population", RNG)
     part = problem.widened & (problem.value > 0.1)
     assert part.any()
     found = problem.conclude(0.95, None)
@@ -129,7 +129,7 @@ def test_a_mean_holds_what_its_bins_hide(evidence_of: Make) -> None:
     schema = Schema(columns=(IntegerColumn(name="n", lower=0, upper=29, bins=3),))
     counts = np.array([300.0, 400.0, 300.0])
     evidence, _ = evidence_of({"n": 3}, [(("n",), 1.0)], seed=0, counts=counts, schema=schema)
-    problem = Problem(evidence, Mean("n", schema), "population", RNG)
+    problem = Problem(evidence, mean_of("n", schema), "population", RNG)
     found = problem.question.conclude(problem, 0.95, None)
     # All values may lie at the ends of their bins: the means are then 10 and 19 about 14.5.
     assert found.low[0] < 10 < 19 < found.high[0]
@@ -157,10 +157,10 @@ def test_bins_and_small_groups_are_told(evidence_of: Make) -> None:
     marginals = [(("n", "b"), 8.0), (("n",), 8.0), (("b",), 8.0)]
     counts = np.array([[300.0, 8.0], [400.0, 2.0], [290.0, 0.0]])
     evidence, _ = evidence_of({"n": 3, "b": 2}, marginals, seed=0, counts=counts, schema=schema)
-    notes = limits_of(Problem(evidence, Mean("n", schema), "table", RNG), {}).notes[0]
+    notes = limits_of(Problem(evidence, mean_of("n", schema), "table", RNG), {}).notes[0]
     assert any("up to 4.5" in note for note in notes)
     assert any("beyond its bounds (0, 29)" in note for note in notes)
-    notes = limits_of(Problem(evidence, Difference("n", "b", schema), "table", RNG), {}).notes[0]
+    notes = limits_of(Problem(evidence, difference_of("n", "b", schema), "table", RNG), {}).notes[0]
     assert any("b = True holds about" in note for note in notes)
     middle = Quantile("n", 0.5, schema)
     found = middle.conclude(Problem(evidence, middle, "table", RNG), 0.95, None)
@@ -175,7 +175,7 @@ def test_of_a_group_that_may_be_empty_nothing_is_known(evidence_of: Make) -> Non
     marginals = [(("a", "b"), 10.0), (("a",), 10.0), (("b",), 10.0)]
     counts = np.array([[400.0, 1.0], [300.0, 0.0]])
     evidence, _ = evidence_of(SIZES, marginals, seed=0, counts=counts, schema=SCHEMA)
-    problem = Problem(evidence, Difference("a", "b", SCHEMA), "population", RNG)
+    problem = Problem(evidence, difference_of("a", "b", SCHEMA), "population", RNG)
     assert problem.answered.all()
     found = problem.conclude(0.95, None)
     assert np.isnan([found.value, found.low, found.high]).all()
@@ -222,7 +222,7 @@ def test_a_merged_code_that_the_model_holds_empty_is_not_taken_as_known(evidence
     )
     schema = Schema.from_domain({"a": 4, "b": 2})
     problem = Problem(
-        evidence, Table(("a", "b"), schema, "share"), "table", np.random.default_rng(0)
+        evidence, table_of(("a", "b"), schema, "share"), "table", np.random.default_rng(0)
     )
     share = problem.measured_share.reshape(4, 2)
     assert np.all(share[3] < 0.9)

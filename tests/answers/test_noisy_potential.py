@@ -17,7 +17,8 @@ from marginalsyn import Budget, Neighbours, Schema, Unit
 from marginalsyn.answers.answering import read_evidence
 from marginalsyn.answers.estimation import Problem
 from marginalsyn.answers.limits import limits_of
-from marginalsyn.answers.quantities import Mean, Question, Table
+from marginalsyn.answers.quantities import Question
+from marginalsyn.answers.subgroups import mean_of, table_of
 from marginalsyn.contract import make_config
 from marginalsyn.errors import UsageError
 from marginalsyn.plugins.points import support_points_gp
@@ -88,7 +89,7 @@ def test_what_the_sums_tell_is_unbiased_and_as_noisy_as_it_says(scale: str) -> N
     """A category is a sum of its own: points of another table change nothing."""
     codes = table(MIXED)[:, 1]
     truth = np.bincount(codes.astype(int), minlength=3) / (1 if scale == "count" else ROWS)
-    errors = errors_of(MIXED, Table(("b",), MIXED, scale), truth, 200)  # type: ignore[arg-type]
+    errors = errors_of(MIXED, table_of(("b",), MIXED, scale), truth, 200)  # type: ignore[arg-type]
     # 200 draws: a mean is known to .07 of a deviation, a deviation to 5%; a wrong total's share
     # or a forgotten noise would show.
     assert np.all(np.abs(errors.mean(axis=0)) < 0.36)
@@ -98,7 +99,7 @@ def test_what_the_sums_tell_is_unbiased_and_as_noisy_as_it_says(scale: str) -> N
 @pytest.mark.parametrize("schema", [MIXED, NUMBERS], ids=["slices", "field"])
 def test_the_interval_of_a_mean_holds_it_though_the_points_are_elsewhere(schema: Schema) -> None:
     truth = 100 * table(schema)[:, 0].mean()
-    question = Mean("a", schema)
+    question = mean_of("a", schema)
     errors = errors_of(schema, question, np.array([truth]), 40)
     # Intervals that hold it in 95% miss 12 of 40 less than once in a million runs. The lattice's
     # vectors, and so the noise, differ between machines.
@@ -111,7 +112,7 @@ def test_the_interval_of_a_mean_holds_it_though_the_points_are_elsewhere(schema:
 
 def test_what_no_sum_tells_is_said_and_widens_the_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     evidence = evidence_of(MIXED, 0)
-    cells = Table(("a", "b"), MIXED, "share")
+    cells = table_of(("a", "b"), MIXED, "share")
     problem = Problem(evidence, cells, "table", np.random.default_rng(0))
     assert problem.measured_share.min() < 0.9
     assert any("potential measured" in note for own in limits_of(problem, {}).notes for note in own)
@@ -126,7 +127,10 @@ def test_what_no_sum_tells_is_said_and_widens_the_interval(monkeypatch: pytest.M
 def test_intervals_hold_where_no_point_lies() -> None:
     counts = np.bincount(_bins(table(NUMBERS)[:, 0]), minlength=NUMBERS.column("a").size)
     problem = Problem(
-        evidence_of(NUMBERS, 0), Table(("a",), NUMBERS, "share"), "table", np.random.default_rng(0)
+        evidence_of(NUMBERS, 0),
+        table_of(("a",), NUMBERS, "share"),
+        "table",
+        np.random.default_rng(0),
     )
     found, truth = problem.conclude(0.95, None), counts / ROWS
     empty = problem.fitted == 0

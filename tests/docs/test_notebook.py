@@ -1,4 +1,4 @@
-"""The notebook runs from the first cell to the last, in an empty folder."""
+"""The notebooks run from the first cell to the last, in an empty folder."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-NOTEBOOK = Path(__file__).parents[2] / "docs" / "first-steps.ipynb"
+DOCS = Path(__file__).parents[2] / "docs"
+FIRST, ANALYSTS = "first-steps.ipynb", "analysts.ipynb"
 
 
-def cells(kind: str) -> list[str]:
-    found = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
+def cells(name: str, kind: str) -> list[str]:
+    found = json.loads((DOCS / name).read_text(encoding="utf-8"))
     assert found["nbformat"] == 4
     return ["".join(cell["source"]) for cell in found["cells"] if cell["cell_type"] == kind]
 
@@ -32,14 +33,25 @@ def run(source: str, names: dict[str, Any]) -> Any:
 @pytest.mark.usefixtures("folder")
 def test_every_cell_runs_and_shows_what_it_should() -> None:
     names: dict[str, Any] = {}
-    shown = [run(source, names) for source in cells("code")]
+    shown = [run(source, names) for source in cells(FIRST, "code")]
     cards = [value._repr_html_() for value in shown if hasattr(value, "_repr_html_")]
     assert len(cards) >= 4
     assert any("NOT PRIVATE" in card or "not private" in card for card in cards)
     assert any("may be published" in card for card in cards)
 
 
-def test_the_notebook_tells_what_it_does() -> None:
-    assert len(cells("markdown")) >= 4
-    for source in cells("code"):
+@pytest.mark.usefixtures("folder")
+def test_an_analyst_needs_the_release_alone() -> None:
+    names: dict[str, Any] = {}
+    shown = [run(source, names) for source in cells(ANALYSTS, "code")]
+    texts = [value.summary() for value in shown if hasattr(value, "summary")]
+    assert len(texts) == 5
+    assert "P>|z|" in texts[0]
+    assert "not measured by this release" in texts[-1]
+
+
+@pytest.mark.parametrize("name", [FIRST, ANALYSTS])
+def test_a_notebook_is_short_and_says_what_it_does(name: str) -> None:
+    assert len(cells(name, "markdown")) >= 4
+    for source in cells(name, "code"):
         assert len(source.splitlines()) <= 8, "a short notebook"

@@ -1,0 +1,206 @@
+"""The language of questions: every kind against a direct computation on the rows themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from marginalsyn import Schema
+from marginalsyn.answers.estimation import Problem
+from marginalsyn.answers.limits import limits_of
+from marginalsyn.answers.questions import is_question, read_question
+from marginalsyn.errors import UsageError
+from marginalsyn.table.columns import BooleanColumn, CategoricalColumn, OrdinalColumn
+from marginalsyn.table.numeric import IntegerColumn
+
+Make = Callable[..., Any]
+SCHEMA = Schema(
+    columns=(
+        IntegerColumn(name="visits", lower=0, upper=3),
+        CategoricalColumn(name="ward", categories=("a", "b", "c"), other=False),
+        OrdinalColumn(name="pain", categories=("low", "mid", "high")),
+        CategoricalColumn(name="sex", categories=("f", "m")),
+        BooleanColumn(name="ill", true_label="yes", false_label="no"),
+    ),
+    label="ill",
+    positive="yes",
+)
+SIZES = {column.name: column.size for column in SCHEMA.columns}
+ROWS = 4000
+
+
+def counts_of(seed: int = 3) -> np.ndarray:
+    """A table without rows of another sex than those listed."""
+    rng = np.random.default_rng(seed)
+    shares = rng.dirichlet(np.full(int(np.prod(list(SIZES.values()))), 2.0)).reshape(
+        tuple(SIZES.values())
+    )
+    shares[:, :, :, 2] = 0
+    return np.rint(shares / shares.sum() * ROWS)
+
+
+COUNTS = counts_of()
+CODES = np.indices(COUNTS.shape).reshape(5, -1).T.repeat(COUNTS.ravel().astype(int), axis=0)
+FRAME = pd.DataFrame(
+    {
+        "visits": CODES[:, 0],
+        "ward": np.array(list("abc"))[CODES[:, 1]],
+        "pain": CODES[:, 2],
+        "sex": np.array(list("fm?"))[CODES[:, 3]],
+        "ill": CODES[:, 4],
+    }
+)
+
+
+@pytest.fixture
+def exact(evidence_of: Make) -> Any:
+    """A release of the whole table with next to no noise."""
+    everything = [(tuple(SIZES), 1e-3)]
+    return evidence_of(SIZES, everything, seed=0, counts=COUNTS, schema=SCHEMA)[0]
+
+
+def answered(evidence: Any, text: str, target: str = "population") -> list[tuple[Problem, Any]]:
+    found = []
+    for question in read_question(text, SCHEMA):
+        problem = Problem(evidence, question, target, np.random.default_rng(0))  # type: ignore[arg-type]
+        found.append((problem, question.conclude(problem, 0.95, None)))
+    return found
+
+
+def _share(frame: pd.DataFrame) -> float:
+    return float(frame["ill"].mean())
+
+
+F, M = FRAME[FRAME.sex == "f"], FRAME[FRAME.sex == "m"]
+BY_WARD = [_share(FRAME[FRAME.ward == w]) for w in "abc"]
+OLD = FRAME[(FRAME.visits > 1) & (FRAME.sex == "f")]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("mean(visits)", [FRAME.visits.mean()]),
+        ("mean(ill) by ward", BY_WARD),
+        (
+            "mean(visits) by ward where visits > 1 and sex = f",
+            list(OLD.groupby("ward").visits.mean()),
+        ),
+        ("share(ill = yes, ward = a)", [((FRAME.ill == 1) & (FRAME.ward == "a")).mean()]),
+        (
+            "share(ward) by ill",
+            [(FRAME[FRAME.ill == i].ward == w).mean() for w in "abc" for i in (0, 1)],
+        ),
+        ("count(ill = yes)", [FRAME.ill.sum()]),
+        ("count()", [len(FRAME)]),
+        ("total(visits) by ward", list(FRAME.groupby("ward").visits.sum())),
+        ("difference(mean(ill) by ward)", [BY_WARD[1] - BY_WARD[0], BY_WARD[2] - BY_WARD[0]]),
+        ("ratio(share(ill = yes) by ward)", [BY_WARD[1] / BY_WARD[0], BY_WARD[2] / BY_WARD[0]]),
+        (
+            "mean(visits where sex = f) - mean(visits where sex = m)",
+            [F.visits.mean() - M.visits.mean()],
+        ),
+        (
+            "share(ill = yes where sex = f) / share(ill = yes where sex = m)",
+            [_share(F) / _share(M)],
+        ),
+        ("count(sex = f) / count(sex = m)", [len(F) / len(M)]),
+        ("median(visits)", [np.median(FRAME.visits)]),
+    ],
+)
+def test_numbers_are_those_of_the_rows(exact: Any, text: str, wanted: list[float]) -> None:
+    (problem, found), *_ = answered(exact, text)
+    expected = pytest.approx(np.array(wanted, dtype=float), rel=1e-3, abs=1e-3, nan_ok=True)
+    assert found.value == expected
+    known = ~np.isnan(found.value)
+    assert np.all(found.low[known] <= found.value[known])
+    assert np.all(found.value[known] <= found.high[known])
+    # The influence is the derivative in a combination's weight.
+    statistic, weights = problem.statistic, problem.weights
+    influence = statistic.influence(weights, problem.fitted)
+    i = int(np.argmax(weights))
+    moved = weights * (1 - 1e-6)
+    moved[i] += 1e-6
+    slope = (statistic.value(moved) - problem.fitted) / 1e-6
+    there = known if len(known) == len(slope) else np.ones(len(slope), dtype=bool)
+    assert slope[there] == pytest.approx(influence[i][there], rel=1e-3, abs=1e-3)
+
+
+def test_a_model_of_some_rows_is_that_of_these_rows(exact: Any) -> None:
+    ((problem, found),) = answered(exact, "visits ~ ill + pain where sex = f and ward = a")
+    own = F[F.ward == "a"]
+    design = np.column_stack([np.ones(len(own)), own.ill, own.pain == 1, own.pain == 2]).astype(
+        float
+    )
+    beta, *_ = np.linalg.lstsq(design, own.visits, rcond=None)
+    names = ["Intercept", "ill = yes", "pain = mid", "pain = high"]
+    places = [list(found.names).index(name) for name in names]
+    assert found.value[places] == pytest.approx(beta, abs=2e-3)
+    bread = np.linalg.inv(design.T @ design)
+    scores = design * (own.visits - design @ beta).to_numpy()[:, None]
+    sandwich = np.sqrt(np.diag(bread @ scores.T @ scores @ bread))
+    assert problem.error[places] == pytest.approx(sandwich, rel=0.02)
+
+
+def test_of_a_group_that_may_be_empty_nothing_is_known(evidence_of: Make) -> None:
+    sizes = {"ward": 3, "ill": 2}
+    schema = Schema(columns=[SCHEMA.column(name) for name in sizes], label="ill", positive="yes")
+    counts = np.array([[300.0, 100.0], [200.0, 200.0], [0.0, 1.0]])
+    marginals = [(("ward", "ill"), 10.0), (("ward",), 10.0), (("ill",), 10.0)]
+    evidence, _ = evidence_of(sizes, marginals, seed=0, counts=counts, schema=schema)
+    for text, known in (("mean(ill) by ward", 2), ("difference(mean(ill) by ward)", 1)):
+        (question,) = read_question(text, schema)
+        found = question.conclude(
+            Problem(evidence, question, "population", np.random.default_rng(0)), 0.95, None
+        )
+        assert np.isfinite(found.low[:known]).all()
+        assert np.isnan([found.value[known], found.low[known], found.high[known]]).all()
+
+
+def test_a_condition_that_cuts_a_bin_is_allowed_for(evidence_of: Make) -> None:
+    schema = Schema(
+        columns=(IntegerColumn(name="age", lower=0, upper=29, bins=3), BooleanColumn(name="ill")),
+        label="ill",
+    )
+    counts = np.array([[300.0, 100.0], [300.0, 100.0], [300.0, 100.0]])
+    evidence, _ = evidence_of(
+        {"age": 3, "ill": 2}, [(("age", "ill"), 1.0)], seed=0, counts=counts, schema=schema
+    )
+    (question,) = read_question("share(age < 15)", schema)
+    problem = Problem(evidence, question, "table", np.random.default_rng(0))
+    found = question.conclude(problem, 0.95, None)
+    # Half of the bin of 10 to 19, give or take what a density within a factor of two makes of it.
+    assert found.value[0] == pytest.approx(0.5, abs=0.01)
+    assert found.low[0] == pytest.approx(0.5 - 1 / 12, abs=0.02)
+    assert found.high[0] == pytest.approx(0.5 + 1 / 12, abs=0.02)
+    assert any("cuts its bins" in note for note in limits_of(problem, {}).notes[0])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("average(visits)", "must read as"),
+        ("mean(agee)", "must be one of"),
+        ("mean(visits) by nothing", "must be one of"),
+        ("mean(visits) where", "must read as"),
+        ("mean(visits) by sex by ward", "once"),
+        ("mean(visits) - count(ill = yes)", "two means or shares"),
+        ("total(ward)", "must be of a number"),
+        ("share()", "must be of a column"),
+        ("quantile(visits)", "must name a share"),
+        ("difference(mean(ill))", "must compare groups"),
+        ("mean(visits where age = 3)", "must name a column"),
+        ("ill ~ sex by ward", "in the formula"),
+    ],
+)
+def test_a_question_that_is_none_is_refused(text: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        read_question(text, SCHEMA)
+
+
+def test_a_question_is_known_from_a_folder() -> None:
+    assert all(map(is_question, ("mean(age)", "ill ~ sex", "share (ill = yes) by ward")))
+    assert not any(map(is_question, ("release", "./out/release", "Release (2)", "my_release")))
