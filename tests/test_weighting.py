@@ -129,7 +129,7 @@ def test_weights_are_a_new_charge_of_the_release_and_of_the_source(release, tabl
     assert told["method"] == "toy"
     assert told["cost"] == ["laplace: pure eps 0.5"]
     assert told["diagnostics"]["rows"] == 120
-    assert done.statement.notes["total_before_weights"] == [before.eps, 1e-9]
+    assert done.statement.notes["total_before_weights"] == pytest.approx([before.eps, 1e-9])
 
 
 def test_several_columns_stand_side_by_side(release, table) -> None:
