@@ -3,6 +3,7 @@
     python benchmarks/weights_places.py --cache places.jsonl --tables heart telco --minutes 8
     python benchmarks/weights_places.py --cache places.jsonl --summary
     python benchmarks/weights_places.py --cache places.jsonl --picture predicted.svg
+    python benchmarks/weights_places.py --cache new.jsonl --new --data FOLDER --runs 5
 
 A tenth of the budget (in eps: .9 + .1 and 5.4 + .6) goes to the weights, which all weight the same
 release; ``whole`` is the generator with all of it. What the runs of a chunk find is added to the
@@ -16,11 +17,13 @@ cache, a line of JSON each, and what is there is not done again. Measured on the
   model on train rows;
 * ``effective``: the share of effective rows.
 
-``auto`` is what ``weight`` takes without a method; where it says "do not spend" its rows are the
-unweighted ones. ``predicted`` is what the dry run says the chosen method takes off the log loss
-(least, middle, most), whether it is spent or not. ``--summary`` prints means, paired differences
-with Holm's correction over all places of a comparison, and the rank correlation of what was
-predicted with what was found. Tables in coded form (``compas``) are read from ``--data FOLDER``.
+``auto`` is what ``weight --eps`` takes without a method, ``asked`` the same where the lower end of
+the predicted gain is above zero, and the unweighted rows where it is not. ``--new`` takes the ten
+places of ``weights_new.py``, which had no part in any setting. ``predicted`` is what the dry run
+says the chosen method takes off the log loss (least, middle, most). ``--summary`` prints auto's
+regret, means, paired differences with Holm's correction over all places of a comparison, and the
+rank correlation of what was predicted with what was found. Tables of other institutions (``compas``
+and those of ``weights_new.py``) are read from ``--data FOLDER``.
 """
 
 from __future__ import annotations
@@ -43,6 +46,7 @@ from rake import PARTS, Judge
 from scipy import stats
 from sklearn.linear_model import LogisticRegression
 from tables import read_coded
+from weights_new import NEW, load_new
 
 from marginalsyn import datasets
 from marginalsyn.access.private_table import PrivateTable
@@ -50,11 +54,11 @@ from marginalsyn.contract import Target, make_config, make_weights
 from marginalsyn.errors import MarginalsynError
 from marginalsyn.evaluation.marginals import marginal_errors
 from marginalsyn.host import generate, weigh
-from marginalsyn.plugins.weights.auto_weights import LEAST_GAIN
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.noise import make_noise
 from marginalsyn.release.folder import Release
 from marginalsyn.table.codec import Codec
+from marginalsyn.weights.prediction import pays
 
 TABLES = (
     "heart", "german", "breast-cancer", "wine", "iris", "telco", "adult", "compas", "xor2", "xor3",
@@ -68,7 +72,12 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "beta-noised": ("beta-noised", {}),
 }
 # What auto calls its choices.
-CHOICES = {"beta-noised --target label": "linear", "dp-mlp": "network", "rake": "rake"}
+CHOICES = {
+    "beta-noised --target label": "linear",
+    "dp-mlp": "network",
+    "rake": "rake",
+    "rake+dp-mlp": "both",
+}
 MEASURES = ("linear", "boosted", "l1 1", "l1 2", "l1 3", "coefficients", "effective")
 # Of these a release's found gain says something; of a few hundred rows it is mostly chance.
 LARGE = ("german", "telco", "adult", "compas", "xor2", "xor3")
@@ -80,8 +89,9 @@ PLACE = ["table", "generator", "eps"]
 class Places(Judge):
     """The real rows of a table, and all that is held against them."""
 
-    def __init__(self, name: str, data: Any = None) -> None:
+    def __init__(self, name: str, data: Any = None, light: bool = False) -> None:
         super().__init__(name, data)
+        self.light = light
         columns = self.schema.names
         triples = list(itertools.combinations(columns, 3))
         rng = np.random.default_rng(0)
@@ -95,12 +105,15 @@ class Places(Judge):
         """A linear model's coefficients; none where only one label is left."""
         y, x = codes[:, self.place], np.delete(codes, self.place, axis=1)
         model = LogisticRegression(C=1.0, max_iter=300)
-        if len(np.unique(y)) < len(np.unique(self.train[:, self.place])):
+        if not np.array_equal(np.unique(y), np.unique(self.train[:, self.place])):
             return np.array(np.nan)
         return model.fit(self.others.of_codes(x)[:, :-1], y, sample_weight=weights).coef_  # type: ignore[no-any-return]
 
     def __call__(self, codes: np.ndarray, weights: np.ndarray) -> list[float]:
         linear, boosted = self.losses(codes, weights)
+        if self.light:
+            own = linear - self.own[0], boosted - self.own[1]
+            return [*(round(one, 6) for one in own), *[float("nan")] * (len(MEASURES) - 2)]
         errors = marginal_errors(
             codes, self.train, self.schema.domain, workload=self.workload, first_weights=weights
         )
@@ -123,6 +136,8 @@ def load(name: str, folder: Path | None, rows: int) -> Any:
         table = read_coded(*map(str, files), "two_year_recid", 16)
         train, test = table.split(0)
         return SimpleNamespace(schema=table.schema, train=train, test=test)
+    if (found := load_new(name, folder)) is not None:
+        return found
     data = datasets.load(name)
     if len(data.train) <= rows:
         return data
@@ -135,9 +150,11 @@ def run(judge: Places, generator: str, eps: int, seed: int) -> dict[str, Any]:
     """One release with all weights, one of the whole budget, and what was predicted."""
     table, codec = PrivateTable.open(judge.frame.train, judge.schema), Codec(judge.schema)
     config, (rows_eps, weights_eps) = make_config(generator), PARTS[eps]
-    whole, _ = generate(table, config, Budget(eps=eps), noise=make_noise(1000 * seed + 3))
-    codes = codec.encode(whole.frame)
-    found = {"whole": judge(codes, np.ones(len(codes)))}
+    found = {}
+    if not judge.light:
+        whole, _ = generate(table, config, Budget(eps=eps), noise=make_noise(1000 * seed + 3))
+        codes = codec.encode(whole.frame)
+        found["whole"] = judge(codes, np.ones(len(codes)))
     noise = make_noise(1000 * seed + 1)
     synthesis, statement = generate(table, config, Budget(eps=rows_eps), noise=noise)
     codes, told, budget = codec.encode(synthesis.frame), {}, Budget(eps=weights_eps)
@@ -147,6 +164,8 @@ def run(judge: Places, generator: str, eps: int, seed: int) -> dict[str, Any]:
         facts = make_weights("auto").configure(Target.of(release), budget).plan.facts
         told = {key: facts[key] for key in ("predicted", "chosen") if key in facts}
         for title, (method, options) in METHODS.items():
+            if judge.light and title not in CHOICES.values():
+                continue
             noise = make_noise(1000 * seed + 2)
             try:
                 made = make_weights(method, options)
@@ -155,7 +174,8 @@ def run(judge: Places, generator: str, eps: int, seed: int) -> dict[str, Any]:
                 told.setdefault("refused", {})[title] = str(error).splitlines()[0]
                 continue
             found[title] = judge(codes, weighted.weights)
-    found["auto"] = found[CHOICES.get(told["chosen"], "unweighted")]
+    found["auto"] = found[CHOICES[told["chosen"]]]
+    found["asked"] = found["auto"] if pays(facts) else found["unweighted"]
     return {"found": found, "told": told}
 
 
@@ -168,6 +188,8 @@ def measure(args: argparse.Namespace) -> None:
     for seed, name, generator, eps in itertools.product(
         seeds, args.tables, args.generators, args.eps
     ):
+        if args.new and (name, generator, eps) not in NEW:
+            continue
         if (name, generator, eps, seed) in done:
             continue
         if time.monotonic() > end:
@@ -176,7 +198,7 @@ def measure(args: argparse.Namespace) -> None:
             data = load(name, args.data, args.rows)
             if data is None:
                 continue
-            judges[name] = Places(name, data)
+            judges[name] = Places(name, data, args.light)
         started = time.process_time()
         line: dict[str, Any] = {"table": name, "generator": generator, "eps": eps, "run": seed}
         try:
@@ -284,7 +306,7 @@ def predictions(runs: list[dict[str, Any]]) -> pd.DataFrame:
             gain = np.mean([before[0] - after[0], before[1] - after[1]])
             if np.isnan(gain):
                 continue  # models of rows that lack a label
-            spent = CHOICES.get(run["told"]["chosen"], "")
+            spent = CHOICES[run["told"]["chosen"]]
             line = {key: run[key] for key in (*PLACE, "run")}
             line |= {"method": title, "chosen": title == spent, "gain": gain}
             lines.append(line | dict(zip(("least", "middle", "most"), triple, strict=True)))
@@ -298,8 +320,7 @@ def by_place(found: pd.DataFrame, tables: Sequence[str] | None = None) -> pd.Dat
     """
     if tables is not None:
         found = found[found["table"].isin(tables)]
-    # Of what two methods are predicted alike, auto takes the network.
-    order = found["middle"] * (1 + 0.05 * (found["method"] == "network")) + found["chosen"]
+    order = found["middle"] + found["chosen"]
     best = found.loc[order.groupby([found[name] for name in (*PLACE, "run")]).idxmax()]
     groups = best.groupby(PLACE)
     place = groups[["least", "middle", "most", "gain"]].mean()
@@ -325,8 +346,8 @@ def predicted(runs: list[dict[str, Any]]) -> str:
         "|---" * 7 + "|",
     ]
     for title, own in (
-        ("spend", place[place["middle"] >= LEAST_GAIN]),
-        ("not spend", place[place["middle"] < LEAST_GAIN]),
+        ("spend", place[place["least"] > 0]),
+        ("ask", place[place["least"] <= 0]),
     ):
         gain = own["gain"]
         told = f"{(gain > 0.001).sum()} | {(gain < -0.001).sum()} | {gain.mean():.4f}"
@@ -344,6 +365,27 @@ def predicted(runs: list[dict[str, Any]]) -> str:
         within = place["gain"].between(place["least"], place["most"])
         lines.append(f"| {title} | {len(place)} | {rank:.2f} | {within.mean():.0%} |")
     return "\n".join(lines)
+
+
+def regret(found: pd.DataFrame) -> str:
+    """How far auto is from the best of its methods, in the log loss (mean of both models)."""
+    found = found.assign(loss=found[["linear", "boosted"]].mean(axis=1))
+    losses = found.pivot_table(index=PLACE, columns="weights", values="loss", sort=False)
+    methods = [name for name in CHOICES.values() if name in losses]
+    best = losses[methods].min(axis=1)
+    shown = losses[["unweighted", *methods, "auto", "asked"]].assign(
+        regret=losses["auto"] - best,
+        forgone=losses["asked"] - losses[["unweighted", *methods]].min(axis=1),
+    )
+    lines = [
+        f"| {' | '.join([*PLACE, *shown])} |",
+        "|---" * (len(PLACE) + len(shown.columns)) + "|",
+    ]
+    for place, row in shown.iterrows():
+        lines.append(f"| {' | '.join([*map(str, place), *(f'{one:.4f}' for one in row)])} |")  # type: ignore[misc]
+    lines.append(f"| mean | | | {' | '.join(f'{one:.4f}' for one in shown.mean())} |")
+    within = (shown["regret"] <= 0.01).mean()
+    return "\n".join([*lines, "", f"auto within .01 of its best method in {within:.0%} of places"])
 
 
 def draw(runs: list[dict[str, Any]], path: Path) -> None:
@@ -393,7 +435,11 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=1e6, help="start no run after these")
     parser.add_argument("--summary", action="store_true", help="print what the cache holds")
     parser.add_argument("--picture", type=Path, help="draw predicted against found")
+    parser.add_argument("--light", action="store_true", help="only the loss, only auto's methods")
+    parser.add_argument("--new", action="store_true", help="the ten new places")
     args = parser.parse_args()
+    if args.new:
+        args.tables, args.generators = (list(dict.fromkeys(n[at] for n in NEW)) for at in (0, 1))
     warnings.simplefilter("ignore")
     if not (args.summary or args.picture):
         measure(args)
@@ -406,7 +452,10 @@ def main() -> None:
         draw(runs, args.picture)
         return
     found = long_table(runs)
-    print("\n\n".join((means(found), compare(found, 0.05), predicted(runs))))
+    if args.light:
+        print(regret(found))
+        return
+    print("\n\n".join((regret(found), means(found), compare(found, 0.05), predicted(runs))))
 
 
 if __name__ == "__main__":

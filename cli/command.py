@@ -345,6 +345,13 @@ class Shell(Session):
         self.say, self.warn = notes.say, notes.warn  # type: ignore[method-assign]
         self.notes = notes
 
+    def agrees(self, question: str, otherwise: str) -> bool:
+        """Ask on a terminal, by default no; elsewhere it is no."""
+        if sys.stdin.isatty() and sys.stderr.isatty():
+            return click.confirm(question, default=False, err=True)
+        self.warn(otherwise)
+        return False
+
     @contextmanager
     def progress(self, given: Progress | None) -> Iterator[Progress]:
         """A line on a terminal."""

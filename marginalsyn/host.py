@@ -367,7 +367,7 @@ def weigh(
     non_private: bool = False,
     recorder: RunRecorder | None = None,
     target: Target | None = None,
-    ahead: Callable[[Plan], None] | None = None,
+    ahead: Callable[[Plan, Sequence[Charge]], None] | None = None,
 ) -> WeightColumn:
     """Estimate weights for the rows of a release: charge first, then fit, then post-process.
 
@@ -391,7 +391,7 @@ def weigh(
             the weights are written; with ``resume=True`` an interrupted run goes on, free of
             charge.
         target: what ``Target.of(release)`` gave, where the rows were read before.
-        ahead: receives the plan before anything is charged.
+        ahead: receives the plan and its charges before anything is charged.
 
     Raises:
         UsageError: the column is there already, or an argument contradicts another.
@@ -431,9 +431,9 @@ def weigh(
     estimator, _ = calibrate(config, target, budget)
     plan = estimator.plan
     processing.check(plan, config.name, public)
-    if ahead is not None:
-        ahead(plan)
     charges = tuple(estimator.cost)
+    if ahead is not None:
+        ahead(plan, charges)
     if charges or not config.private:
         table = _check_table(table, release, config)
 

@@ -141,6 +141,10 @@ class Session:
     def warn(self, text: str) -> None:
         """Show a warning now."""
 
+    def agrees(self, question: str, otherwise: str) -> bool:
+        """Ask whether to go on; where nobody can be asked, say what to do ``otherwise``."""
+        raise UsageError(otherwise)
+
     def progress(self, given: Progress | None) -> AbstractContextManager[Progress]:
         """Where the work is reported."""
         return nullcontext(given or Silent())

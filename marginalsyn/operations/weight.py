@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from marginalsyn.operations.opening import FoundTable
     from marginalsyn.operations.other_rows import Findings
     from marginalsyn.privacy.budget import Budget
+    from marginalsyn.privacy.charges import Charge
     from marginalsyn.records.ledger import Ledger
     from marginalsyn.release.folder import Release
     from marginalsyn.weights.columns import WeightColumn
@@ -53,10 +54,11 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
 
     A weight says how much more likely a row is among the private rows than among the synthetic
     ones. Where the generator got something wrong, a weighted fit on the release comes closer to a
-    fit on the private rows, if the budget is large enough to see the error; `--dry-run` shows
-    whether it is. Weights are a new charge on the source's ledger, and the statement records
-    the release's new total. `weights.csv` has the weights of the latest run, `weights-NAME.csv`
-    those of each.
+    fit on the private rows, if the budget is large enough to see the error. Before it spends, the
+    command says what weights would gain and cost. Where the gain may be none it asks, or stops
+    where it cannot ask, unless --eps, --share or --yes insists. Weights are a new charge on the
+    source's ledger. `weights.csv` has the weights of the latest run, `weights-NAME.csv` those of
+    each.
 
     Returns:
         The release with its new column.
@@ -100,7 +102,9 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
     )
     eps: float | None = option(
         None,
-        "The privacy budget of the weights: a new charge, on top of the release's.",
+        "The privacy budget of the weights: a new charge, on top of the release's. An amount that "
+        "is given, here or by --share, is spent. Without one, weights are bought where they are "
+        "predicted to gain, or with --yes.",
         panel="Budget",
         metavar="EPS",
     )
@@ -197,6 +201,12 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
         python=False,
     )
 
+    yes: bool = option(
+        False,
+        "Spend without being asked, whatever the prediction says.",
+        panel="Budget",
+    )
+
     def plan(self, session: Session = PYTHON) -> Result[Any]:
         """Show how accurate the weights would be, without spending anything."""
         from marginalsyn.operations.opening import find_table
@@ -253,21 +263,24 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
                     origin.remember(made)
                 if folder is not None and recorder is not None:
                     recorder.options.update(release=str(made.path), schema=None, out=None)
-                weighted = weigh(
-                    made,
-                    config,
-                    budget,
-                    private,
-                    **tools,
-                    name=self.name or "",
-                    processing=processing,
-                    public=public,
-                    force=self.force,
-                    accept_nonprivate_schema=self.accept_nonprivate_schema or made.accepted,
-                    non_private=self.non_private,
-                    target=target if target.release is made else None,
-                    ahead=lambda plan: weight_texts.say_ahead(plan, session),
-                )
+                try:
+                    weighted = weigh(
+                        made,
+                        config,
+                        budget,
+                        private,
+                        **tools,
+                        name=self.name or "",
+                        processing=processing,
+                        public=public,
+                        force=self.force,
+                        accept_nonprivate_schema=self.accept_nonprivate_schema or made.accepted,
+                        non_private=self.non_private,
+                        target=target if target.release is made else None,
+                        ahead=partial(self._ask, session, budget),
+                    )
+                except _Declined as declined:
+                    return weight_texts.declined(made, declined.plan)
                 tools["progress"].report("write", text=str(file or made.path))
                 if file is None:
                     return self._write(made, weighted, session, ledger, tools)
@@ -311,6 +324,29 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
                 "in Python by LinkedRelease.weights_of(TABLE)"
             )
         return target, findings
+
+    def _ask(self, session: Session, budget: Budget, plan: Plan, charges: Sequence[Charge]) -> None:
+        """Say what weights would gain and cost; stop where the gain may be none, unless insisted.
+
+        Whoever gives the amount, or resumes what is paid for, has decided.
+        """
+        from marginalsyn.operations.weight_texts import say_ahead
+        from marginalsyn.weights.prediction import pays
+
+        say_ahead(plan, session)
+        if not charges or self.resume:
+            return
+        cost = f"eps {budget.eps:.3g} (mu {budget.mu:.3g})"
+        session.say(f"cost: {cost}, a new charge")
+        given = self.eps is not None or self.share is not None
+        if self.yes or given or pays(plan.facts) is not False:
+            return
+        if not session.agrees(
+            f"The gain may be none. Spend {cost} all the same?",
+            f"--eps must be given, or --yes, to buy these weights: the gain may be none, so "
+            f"nothing was spent. They would cost {cost}",
+        ):
+            raise _Declined(plan)
 
     def _processing(self) -> Processing:
         """What makes weights out of log-weights."""
@@ -401,3 +437,11 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
         if not session.shown:
             return Result(done)
         return weight_texts.written(done, weighted, sorted(files), ledger)
+
+
+class _Declined(Exception):  # noqa: N818
+    """The user did not want to spend on what this plan predicts."""
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__()
+        self.plan = plan

@@ -16,7 +16,8 @@ from marginalsyn.privacy.noise import make_noise
 from marginalsyn.progress import Silent
 from marginalsyn.registry import WEIGHTS, plugins
 from marginalsyn.release.folder import weights_file
-from marginalsyn.weights.prediction import say_gain
+from marginalsyn.weights.effectiveness import say_worth
+from marginalsyn.weights.prediction import pays, say_gain
 from marginalsyn.weights.support import agreement, support_of
 
 if TYPE_CHECKING:
@@ -198,9 +199,7 @@ def outlook(
 def say_ahead(plan: Plan, session: Session) -> None:
     """What is expected of weights, said before they are paid for."""
     lines, facts = _choice(plan.facts), plan.facts
-    if facts.get("chosen") == "nothing":
-        pass
-    elif "predicted_gain" in facts:
+    if "predicted_gain" in facts:
         gain = say_gain(facts["predicted_gain"])
         lines.append(f"predicted: the log loss of models of the label falls by {gain}")
         lines += [MARGINALS] if facts.get("target") == "label" else []
@@ -220,10 +219,10 @@ def _share(facts: Mapping[str, Any]) -> list[str]:
 
 def _choice(facts: Mapping[str, Any]) -> list[str]:
     """What the method auto would do."""
-    chosen = facts.get("chosen")
-    if chosen is None:
+    if "chosen" not in facts:
         return []
-    return ["auto: do not spend" if chosen == "nothing" else f"auto: takes {chosen}"]
+    doubt = "" if pays(facts) else ", whose gain may be none"
+    return [f"auto: takes {facts['chosen']}{doubt}"]
 
 
 def _gain(row: Mapping[str, Any]) -> str | None:
@@ -313,7 +312,7 @@ def _column(name: str, facts: Mapping[str, Any]) -> tuple[object, ...]:
         name,
         facts["method"],
         "; ".join(facts["cost"]) or "free",
-        _of(measured),
+        f"{measured['effective_rows']:,.0f}",
         None if measured["k_hat"] is None else f"{measured['k_hat']:.2f}",
         ", ".join(done) or "none",
     )
@@ -335,7 +334,7 @@ def written(
         "ledger": book.describe(others=book.lacks(statement.charges)) if book else None,
     }
     measured = weighted.facts["diagnostics"]
-    notes = [*_agreement(release, weighted), f"column {weighted.name}: {_worth(measured)}"]
+    notes = [*_agreement(release, weighted), f"column {weighted.name}: {say_worth(measured)}"]
     if measured["effective_share"] > ALMOST_ALL:
         notes.append("all weights are close to 1: weighted fits will hardly differ from others")
     power = weighted.facts["processing"]["temper"]
@@ -353,15 +352,22 @@ def written(
     return Result(release, facts, text, weighted.warnings, notes)
 
 
+def declined(release: Release, plan: Plan) -> Result[Release]:
+    """Nothing was spent, and no column was written."""
+    facts = {"release": str(release.path), "column": None, "facts": plain(plan.facts)}
+    return Result(release, facts, notes=["nothing was spent, and no weights were written"])
+
+
 def _agreement(release: Release, weighted: WeightColumn) -> list[str]:
     """The l1 error, as far as released answers show it."""
     found = agreement(release, weighted.name)
     if found is None:
         return []
+    worse = "gets worse: " if found["weighted"] > found["unweighted"] else ""
     line = (
-        f"l1 error:        {found['weighted']:.3g} with the weights, {found['unweighted']:.3g} "
-        f"without, on {found['answers']} noisy answers of the release (their noise alone shows "
-        f"{found['noise']:.3g})"
+        f"l1 error:        {worse}{found['weighted']:.3g} with the weights, "
+        f"{found['unweighted']:.3g} without, on {found['answers']} noisy answers of the release "
+        f"(their noise alone shows {found['noise']:.3g})"
     )
     risk = "excess risk:     marginalsyn evaluate measures it, on rows held out"
     return [line, risk] if release.statement.family is None else [line]
@@ -374,31 +380,5 @@ def for_research(release: Release | None, file: Path, weighted: WeightColumn) ->
         "for research and comparison only, never publish it."
     )
     facts = {"file": str(file), "private": False, "weights": weighted.facts}
-    notes = [f"column {weighted.name}: {_worth(weighted.facts['diagnostics'])}"]
+    notes = [f"column {weighted.name}: {say_worth(weighted.facts['diagnostics'])}"]
     return Result(release, facts, [str(file)], [warning], notes)
-
-
-def _worth(measured: Mapping[str, Any]) -> str:
-    """Diagnostics in one line."""
-    parts = [f"{measured['rows']:,} weighted rows are worth {_of(measured)} unweighted ones"]
-    if measured["label_fit_rows"] is not None:
-        fit = min(measured["label_fit_rows"], measured["rows"])
-        parts.append(f"{fit:,.0f} for a fit of the label")
-    if measured["k_hat"] is not None:
-        parts.append(f"k-hat {measured['k_hat']:.2f} ({_meaning(measured['k_hat'])})")
-    parts.append(f"the heaviest 1% carry {measured['top_1_percent_share']:.1%}")
-    parts.append(f"largest {measured['largest']:.3g} times the mean")
-    return ", ".join(parts)
-
-
-def _of(measured: Mapping[str, Any]) -> str:
-    return f"{measured['effective_rows']:,.0f}"
-
-
-def _meaning(shape: float) -> str:
-    """What k-hat says (Vehtari et al. 2024)."""
-    if shape < 0.5:
-        return "good"
-    if shape <= 0.7:
-        return "usable"
-    return "unreliable" if shape <= 1 else "very unreliable"

@@ -150,34 +150,6 @@ class Conditional:
         places = rng.choice(len(self.rows), size=many, p=shares)
         return self.rows.take(places).relabelled(rng)
 
-    def planted(self, nats: float, rng: np.random.Generator) -> tuple[LabelRows, np.ndarray]:
-        """Standing rows whose labels go with a product of two inputs, which no line sees.
-
-        Args:
-            nats: the product's information on the label.
-            rng: draws the rows, the inputs and the labels.
-
-        Returns:
-            The rows, and the outputs that would recover it among the released rows.
-        """
-        rows = self.standing(rng)
-        first, second = rng.choice(self.width, 2, replace=self.width < 2)
-
-        def product(x: np.ndarray) -> np.ndarray:
-            return x[:, first] * x[:, second]  # type: ignore[no-any-return]
-
-        own = product(rows.inputs)
-        size = np.sqrt(2 * nats) / own.std() if own.std() > 1e-6 else 0.0
-
-        def outputs(x: np.ndarray) -> np.ndarray:
-            found = np.zeros((len(x), self.outputs))
-            found[:, 0] = size * (product(x) - own.mean())
-            return found
-
-        drawn = _draw(self.tilt.chances(outputs(rows.inputs), rows.logs), rng)
-        labelled = LabelRows(rows.inputs, np.column_stack([rows.logs, drawn]))
-        return labelled, outputs(self.rows.inputs)
-
     @cached_property
     def entropy(self) -> float:
         """Of the label among the released rows, in nats."""

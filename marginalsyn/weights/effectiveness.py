@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -151,3 +152,26 @@ def cautions(facts: dict[str, Any], name: str, noise: float | None = None) -> li
             "they hold more noise than signal, so prefer no weights or a larger budget"
         )
     return found
+
+
+def say_worth(measured: Mapping[str, Any]) -> str:
+    """Diagnostics in one line."""
+    rows = f"{measured['effective_rows']:,.0f} unweighted ones"
+    parts = [f"{measured['rows']:,} weighted rows are worth {rows}"]
+    if measured["label_fit_rows"] is not None:
+        fit = min(measured["label_fit_rows"], measured["rows"])
+        parts.append(f"{fit:,.0f} for a fit of the label")
+    if measured["k_hat"] is not None:
+        parts.append(f"k-hat {measured['k_hat']:.2f} ({_meaning(measured['k_hat'])})")
+    parts.append(f"the heaviest 1% carry {measured['top_1_percent_share']:.1%}")
+    parts.append(f"largest {measured['largest']:.3g} times the mean")
+    return ", ".join(parts)
+
+
+def _meaning(shape: float) -> str:
+    """What k-hat says (Vehtari et al. 2024)."""
+    if shape < 0.5:
+        return "good"
+    if shape <= 0.7:
+        return "usable"
+    return "unreliable" if shape <= 1 else "very unreliable"

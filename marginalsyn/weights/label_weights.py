@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ import numpy as np
 from marginalsyn.contract import LogWeights, Plan, WeightEstimator
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.features import weighted_codes
-from marginalsyn.weights.conditional import Conditional, LabelRows
+from marginalsyn.weights.conditional import Conditional
 from marginalsyn.weights.label_correction import (
     NETWORK_STEPS,
     Ask,
@@ -20,7 +21,8 @@ from marginalsyn.weights.label_correction import (
     ask_privately,
     ask_publicly,
 )
-from marginalsyn.weights.prediction import predict_gain
+from marginalsyn.weights.prediction import LINE_SEES, NETWORK_SEES, predict_gain
+from marginalsyn.weights.raking import Answers, Cells, fit
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,8 +34,8 @@ if TYPE_CHECKING:
     from marginalsyn.progress import Progress
 
 PURPOSE = "gradients of the label's chances given the other columns"
-# Rehearsals with something to find.
-PLANTED = 3
+# Of marginals that weights are raked back to: rows times their number, and cells of one, at most.
+MOST_ENTRIES, MOST_CELLS = 2 * 10**7, 10**6
 NOTHING = (
     "nothing of the label's relations was seen above the noise, so all weights are 1: the budget "
     "or the table is too small"
@@ -58,6 +60,9 @@ class LabelWeights(WeightEstimator):
         shrink: whether a rehearsal's noise is taken off a network's outputs.
         log_weights: weights that the rows have already.
         known: q(y | x) of the released rows, where it was fitted before.
+        sees: the share of what is missing that predictions take it to have words for, if not the
+            usual one.
+        pairs: the share that predictions take to be kept of what two columns show together.
     """
 
     target: Target
@@ -69,6 +74,8 @@ class LabelWeights(WeightEstimator):
     shrink: bool = True
     log_weights: np.ndarray | None = field(default=None, repr=False)
     known: Conditional | None = field(default=None, repr=False)
+    sees: float | None = None
+    pairs: float = 0.0
 
     @property
     def cost(self) -> tuple[Charge, ...]:
@@ -84,8 +91,9 @@ class LabelWeights(WeightEstimator):
     @cached_property
     def prediction(self) -> dict[str, Any]:
         """What models of the label will gain."""
-        pairs = self._kept_of_pairs if self.units else None
-        return predict_gain(self.target, self.conditional, self.correction.foresee, pairs)
+        sees = self.sees or (NETWORK_SEES if self.units else LINE_SEES)
+        kept = self.correction.foresee
+        return predict_gain(self.target, self.conditional, kept, self.pairs, sees)
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -124,15 +132,19 @@ class LabelWeights(WeightEstimator):
             return self.conditional.log_ratio(given, kept * fitted.outputs(given))
 
         values = self.conditional.log_ratio(self.conditional.rows, kept * own)
+        nothing = float(np.std(values)) < 1e-3
         notes = {
             **self.facts,
             **notes,
             "clip_norms": list(fitted.clip_norms),
             "prior_variances": list(fitted.priors),
         }
-        nothing = float(np.std(values)) < 1e-3
-        return LogWeights(
+        found = LogWeights(
             values=values, score=score, notes=notes, warnings=[NOTHING] if nothing else []
+        )
+        # Rows that were raked before are kept to what was measured when both steps are done.
+        return (
+            found if nothing or self.log_weights is not None else keep_measured(found, self.target)
         )
 
     def rehearse(self, noise: Noise, *, progress: Progress) -> float:
@@ -144,23 +156,6 @@ class LabelWeights(WeightEstimator):
         ask = ask_publicly(standing, self.budget.neighbours, noise.post)
         fitted = self._fit(ask, start, progress, "rehearse")
         return _spread(fitted.outputs(self.conditional.rows))
-
-    def _kept_of_pairs(self, nats: float) -> float:
-        """The share that a fit recovers of products of two inputs that were planted, on average."""
-        made, kept = self.conditional, []
-        correction = replace(self.correction, engine="numpy")
-        for trial in range(PLANTED):
-            rng = np.random.default_rng(trial)
-
-            def found(rows: LabelRows, rng: np.random.Generator = rng) -> np.ndarray:
-                ask = ask_publicly(rows, self.budget.neighbours, rng)
-                return correction.fit(ask, rng, lambda step: None).outputs(made.rows)
-
-            rows, true = made.planted(nats, rng)
-            own, alone = found(rows), _spread(found(made.standing(rng)))
-            error = signal_share(_spread(own), alone) * own - true
-            kept.append(1 - float(np.sum(error**2)) / max(float(np.sum(true**2)), 1e-12))
-        return max(float(np.mean(kept)), 0.0)
 
     def _fit(self, ask: Ask, start: Any, progress: Progress, stage: str) -> Fitted:
         many = len(self.correction.multipliers)
@@ -186,6 +181,42 @@ class LabelWeights(WeightEstimator):
             steps=self.steps,
             engine=self.engine,
         )
+
+
+def keep_measured(found: LogWeights, target: Target) -> LogWeights:
+    """Rake weights back to the marginals that the release's generator has measured; free.
+
+    What the rows say there is paid for already, and mostly more precise than what weights of the
+    label's chances make of it. The optimum of :mod:`marginalsyn.weights.raking` with the weights as
+    masses, the unweighted rows' counts as answers, and the noise of the generator's.
+    """
+    domain, codec = target.schema.domain, Codec(target.schema)
+    known: dict[tuple[str, ...], float] = {}
+    for one in target.release.measurements() if target.release is not None else ():
+        mean, size = float(np.mean(one.sigma)), math.prod(domain.get(c, 0) for c in one.columns)
+        if one.columns and mean > 0 and 0 < size <= MOST_CELLS:
+            known[one.columns] = min(mean, known.get(one.columns, mean))
+    most = MOST_ENTRIES // max(len(target.frame), 1)
+    chosen = sorted(known, key=known.__getitem__)[:most]
+    if not chosen or found.score is None:
+        return found
+    codes, before, total = codec.encode(target.frame), found.score, max(target.rows, 1.0)
+    masses = target.persons * np.exp(found.values - found.values.max())
+    cells = Cells.of(codes, domain, chosen, masses)
+    sizes = [math.prod(domain[name] for name in columns) for columns in chosen]
+    answers = Answers(
+        counts=cells.totals(target.persons * (total / target.persons.sum())),
+        sigma=np.repeat([known[columns] for columns in chosen], sizes),
+        total=total,
+        slope=np.zeros(cells.cells),
+    )
+    theta = fit(cells, answers, 1.0).theta
+
+    def score(frame: pd.DataFrame) -> np.ndarray:
+        return before(frame) + Cells.of(codec.encode(frame), domain, chosen).scores(theta)
+
+    values, notes = found.values + cells.scores(theta), {"kept_marginals": len(chosen)}
+    return replace(found, values=values, score=score, notes={**found.notes, **notes})
 
 
 def _spread(outputs: np.ndarray) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -21,13 +21,18 @@ OTHERS = 1.5
 # Of the columns' information beyond the strongest's, so much may be counted twice.
 COPIED = 0.5
 # Where no single column informs on a label, several together have the usual information with this
-# chance; an expectation of fewer nats is not worth a rehearsal.
-HIDDEN, LEAST_HIDDEN = 0.2, 0.005
+# chance.
+HIDDEN = 0.2
+# What a line has words for, as a share of what is missing, and what the variance of a network's
+# many coefficients leaves of it. By the benchmark of places.
+LINE_SEES, NETWORK_SEES = 0.88, 0.9
 # Four in five places of the benchmark lie between these multiples of what is predicted, less or
-# more by the scatter of models that are trained on single releases: so much over the number of
-# rows, and so much of any table.
-RANGE = (0.2, 2.5)
-SCATTER = (80.0, 0.03)
+# more by the scatter of single releases: so much over the number of rows, and so much of any table
+# (at the lower end, at the upper end).
+RANGE = (0.25, 2.5)
+SCATTER, LEAST = 8.0, (0.0005, 0.005)
+# Without a label, a smaller share of the error is not worth a price.
+LEAST_SHARE = 0.01
 # The information of two related columns on each other, in nats.
 PAIR = 0.04
 
@@ -129,7 +134,8 @@ def predict_gain(
     target: Target,
     conditional: Conditional,
     kept: Callable[[float], float],
-    kept_pairs: Callable[[float], float] | None = None,
+    kept_pairs: float = 0.0,
+    sees: float = 1.0,
 ) -> dict[str, Any]:
     """By how many nats the log loss of models of the label may fall: least, middle and most.
 
@@ -151,8 +157,9 @@ def predict_gain(
         conditional: the label's chances in them.
         kept: the share of a gain that an estimator's noise leaves, for a log ratio with this root
             mean square.
-        kept_pairs: the share that is kept of so many nats of information in a product of two
-            inputs, for an estimator that sees products; asked only where it matters.
+        kept_pairs: the share that is kept of what two columns show together, for an estimator that
+            sees that.
+        sees: the share of what is missing that the estimator has words for.
     """
     label = str(target.schema.label)
     columns = [name for name in target.schema.names if name != label]
@@ -172,17 +179,17 @@ def predict_gain(
     missing = usual * math.exp(-seen / usual) if usual > 0 else 0.0
     # Where no column alone informs on the label, several together may.
     hidden = HIDDEN * prior * math.exp(-5 * usual / prior) if prior > 0 else 0.0
-    several = 0.0
-    if kept_pairs is not None and hidden >= LEAST_HIDDEN:
-        several = hidden * kept_pairs(prior)
+    several = hidden * kept_pairs
 
     def gain(share: float) -> float:
         left = min(missing * share**2 + record.noise + twice, prior)
-        return several + (left * kept(math.sqrt(2 * left)) if left > 0 else 0.0)
+        return several + (sees * left * kept(math.sqrt(2 * left)) if left > 0 else 0.0)
 
-    scatter = SCATTER[0] / max(target.rows, 1.0) + SCATTER[1]
-    low, high = gain(least) * RANGE[0] - scatter, gain(most) * RANGE[1] + scatter
-    predicted = low, gain((least + most) / 2), high
+    scatter = SCATTER / max(target.rows, 1.0)
+    low = gain(least) * RANGE[0] - scatter - LEAST[0]
+    high = gain(most) * RANGE[1] + scatter + LEAST[1]
+    # Of a share of which nothing is known, the root of the mean square.
+    predicted = low, gain(math.sqrt((least**2 + least * most + most**2) / 3)), high
     return {
         "unknown_label_pairs": [round(least, 4), round(most, 4)],
         "label_entropy": round(conditional.entropy, 4),
@@ -193,6 +200,18 @@ def predict_gain(
         ),
         "predicted_gain": [round(float(f"{one:.2g}"), 4) for one in predicted],
     }
+
+
+def pays(facts: Mapping[str, Any]) -> bool | None:
+    """Whether weights are predicted to gain, by the lower end; None where nothing is predicted.
+
+    Example:
+        >>> pays({"predicted_gain": [-0.001, 0.004, 0.02]}), pays({})
+        (False, None)
+    """
+    if "predicted_gain" in facts:
+        return bool(facts["predicted_gain"][0] > 0)
+    return bool(facts["predicted_share"][0] >= LEAST_SHARE) if "predicted_share" in facts else None
 
 
 def mutual_information(counts: np.ndarray) -> float:

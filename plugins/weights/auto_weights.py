@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
-
-import numpy as np
 
 from marginalsyn.contract import (
     LogWeights,
@@ -16,9 +14,9 @@ from marginalsyn.contract import (
     make_weights,
     option,
 )
+from marginalsyn.plugins.weights.rake_dp_mlp import RakeDpMlp
 from marginalsyn.weights.conditional import has_label
 from marginalsyn.weights.label_weights import LabelWeights
-from marginalsyn.weights.prediction import say_gain
 
 if TYPE_CHECKING:
     from marginalsyn.access.private_table import Unprotected
@@ -28,22 +26,19 @@ if TYPE_CHECKING:
     from marginalsyn.privacy.charges import Charge
     from marginalsyn.progress import Progress
 
-# No budget is spent where the log loss is predicted to fall by less, in nats; or, without a label,
-# where a smaller share of the error is predicted to go away.
-LEAST_GAIN, LEAST_SHARE = 0.006, 0.02
-# What a network sees beyond a line, as a share of that.
-INTERACTIONS = 0.05
-LINE, NETWORK, RAKE = "beta-noised --target label", "dp-mlp", "rake"
+LINE, BOTH, RAKE = "beta-noised --target label", "rake+dp-mlp", "rake"
 
 
 @dataclass(frozen=True, kw_only=True)
 class AutoConfig(WeightConfig):
-    """Takes the estimator that fits the release and the budget, or spends nothing.
+    """Takes the estimator that fits the release and the budget.
 
     Compared is what each is predicted to gain, from the release's own record and its rows: how much
-    of the label's relations is likely to be missing there, and how much of that the noise leaves.
-    Models of the label are served by its chances, corrected by a linear residual or a network;
-    marginals, and tables without a label, by raking.
+    of the label's relations is likely to be missing there, how much of that the estimator has words
+    for, and how much of it the noise leaves. Models of the label are served by its chances,
+    corrected by a linear residual alone or after raking; marginals, and tables without a label, by
+    raking. A network was never the best by more than chance, but where only three columns together
+    show something. Whether the gain is worth its price is asked by ``weight``.
 
     Example:
         >>> AutoConfig().name
@@ -51,7 +46,7 @@ class AutoConfig(WeightConfig):
     """
 
     name = "auto"
-    summary = "chooses a method by its predicted gain, or spends nothing"
+    summary = "chooses a method by its predicted gain"
     reference = "docs/weights.md"
     counts_persons = True
 
@@ -61,43 +56,23 @@ class AutoConfig(WeightConfig):
         "without a label are raked.",
     )
 
-    def configure(self, target: Target, budget: Budget) -> WeightEstimator:
+    def configure(self, target: Target, budget: Budget) -> Chosen:
         if self.serve == "marginals" or not has_label(target):
-            return _rake(target, budget)
+            rake = make_weights("rake").configure(target, budget)
+            share = {RAKE: rake.plan.facts["predicted_share"]}
+            return Chosen(estimator=rake, facts={"predicted": share, "chosen": RAKE})
         line = make_weights("beta-noised", {"target": "label"}).configure(target, budget)
-        network = make_weights("dp-mlp", {"target": "label"}).configure(target, budget)
+        both = make_weights("rake+dp-mlp").configure(target, budget)
         assert isinstance(line, LabelWeights)
-        assert isinstance(network, LabelWeights)
+        assert isinstance(both, RakeDpMlp)
         # The label's chances in the released rows are fitted once.
-        found = {LINE: line, NETWORK: replace(network, known=line.conditional)}
+        both = replace(both, second=replace(both.second, known=line.conditional))
+        found = {LINE: line, BOTH: both}
         gains = {one: estimator.prediction["predicted_gain"] for one, estimator in found.items()}
-        sees_more = gains[NETWORK][1] * (1 + INTERACTIONS) > gains[LINE][1]
-        chosen = NETWORK if sees_more else LINE
-        choice = {"predicted": gains, "chosen": chosen, "predicted_gain": gains[chosen]}
-        if gains[chosen][1] >= LEAST_GAIN:
-            return Chosen(estimator=found[chosen], facts=choice)
-        return Abstaining(
-            rows=len(target.frame),
-            facts={**line.prediction, **choice, "chosen": "nothing"},
-            because=f"the log loss of models of the label is predicted to fall by "
-            f"{say_gain(gains[chosen])}, which is less than {LEAST_GAIN}",
-        )
-
-
-def _rake(target: Target, budget: Budget) -> WeightEstimator:
-    """Marginals are bought, but for those that the release has bought already."""
-    rake = make_weights("rake").configure(target, budget)
-    facts = rake.plan.facts
-    choice = {"predicted": {RAKE: facts["predicted_share"]}, "chosen": RAKE}
-    least, middle, most = facts["predicted_share"]
-    if middle >= LEAST_SHARE:
-        return Chosen(estimator=rake, facts=choice)
-    return Abstaining(
-        rows=len(target.frame),
-        facts={**choice, "predicted_share": [least, middle, most], "chosen": "nothing"},
-        because=f"weights are predicted to take away {middle:.1%} of the error in these marginals "
-        f"({least:.1%} to {most:.1%})",
-    )
+        # Of methods that are predicted alike, the first.
+        chosen = max(gains, key=lambda one: gains[one][1])
+        facts = {"predicted": gains, "chosen": chosen, "predicted_gain": gains[chosen]}
+        return Chosen(estimator=found[chosen], facts=facts)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,33 +97,3 @@ class Chosen(WeightEstimator):
     def __call__(self, rows: Visit | Unprotected | None, *, progress: Progress) -> LogWeights:
         found = self.estimator(rows, progress=progress)
         return replace(found, notes={**found.notes, "auto": self.facts})
-
-
-@dataclass(frozen=True, kw_only=True)
-class Abstaining(WeightEstimator):
-    """Spends nothing: all weights are 1."""
-
-    rows: int
-    because: str
-    facts: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def plan(self) -> Plan:
-        return Plan(noise=0.0, kept=0.0, scores=True, facts=self.facts, warnings=[self.why])
-
-    @property
-    def why(self) -> str:
-        """What to tell the curator."""
-        return (
-            f"do not spend: {self.because}. Nothing was charged; name a --method to spend all the "
-            "same"
-        )
-
-    def __call__(self, rows: Visit | Unprotected | None, *, progress: Progress) -> LogWeights:
-        del rows, progress
-        return LogWeights(
-            values=np.zeros(self.rows),
-            score=lambda frame: np.zeros(len(frame)),
-            warnings=[self.why],
-            notes={"auto": self.facts},
-        )

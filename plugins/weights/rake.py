@@ -177,6 +177,11 @@ class Rake(WeightEstimator):
         )
 
     @property
+    def kept(self) -> float:
+        """The share of the log ratio that noise and ridge leave, at strength 1."""
+        return self._expected[1]
+
+    @property
     def plan(self) -> Plan:
         noise, kept = self._expected
         return Plan(noise=noise, kept=kept, scores=True, facts={**self.facts, **self.prediction})

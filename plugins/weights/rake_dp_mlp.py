@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from marginalsyn.contract import LogWeights, Plan, WeightConfig, WeightEstimator
 from marginalsyn.errors import UsageError
 from marginalsyn.plugins.weights.rake import RakeConfig
 from marginalsyn.weights.conditional import has_label
-from marginalsyn.weights.label_weights import LabelWeights
+from marginalsyn.weights.label_weights import LabelWeights, keep_measured
 from marginalsyn.weights.per_row import choose_engine
 
 if TYPE_CHECKING:
@@ -97,15 +97,26 @@ class RakeDpMlp(WeightEstimator):
         first, second = self.rake.plan, self.second.plan
         noise = float(np.hypot(first.noise or 0.0, second.noise or 0.0))
         kept = max(first.kept or 0.0, second.kept or 0.0)
-        facts = {**self.rake.facts, **self.second.facts, **self.second.prediction}
+        facts = {**self.rake.facts, **self.second.facts, **self.prediction}
         return Plan(noise=noise, kept=kept, scores=True, facts=facts)
+
+    @cached_property
+    def prediction(self) -> dict[str, Any]:
+        """What models of the label will gain: what the second step's noise leaves.
+
+        Raked rows show it what no line has words for; those raked to triples of the label, how it
+        goes with two columns together.
+        """
+        triples = self.rake.chosen.kind == "label triples"
+        pairs = self.rake.kept if triples else 0.0
+        return replace(self.second, sees=1.0, pairs=pairs).prediction
 
     def prepare(self, *, progress: Progress) -> None:
         self.second.prepare(progress=progress)
 
     def __call__(self, rows: Visit, *, progress: Progress) -> LogWeights:
         raked = self.rake(rows, progress=progress)
-        found = replace(self.second, log_weights=raked.values)(rows, progress=progress)
+        found = replace(self.second, log_weights=raked.values, known=None)(rows, progress=progress)
         first, second = raked.score, found.score
         assert first is not None
         assert second is not None
@@ -113,7 +124,7 @@ class RakeDpMlp(WeightEstimator):
         def score(frame: pd.DataFrame) -> np.ndarray:
             return first(frame) + second(frame)
 
-        return LogWeights(
+        both = LogWeights(
             values=raked.values + found.values,
             score=score,
             warnings=[*raked.warnings, *found.warnings],
@@ -121,3 +132,4 @@ class RakeDpMlp(WeightEstimator):
             measurements=raked.measurements,
             fixed=raked.fixed,
         )
+        return keep_measured(both, self.rake.target)

@@ -9,6 +9,9 @@ import pandas as pd
 import pytest
 from stored_lines import lines_of
 
+from marginalsyn.errors import UsageError
+from marginalsyn.operations.operation import Session
+from marginalsyn.operations.weight import Weight
 from marginalsyn.release.folder import Release
 
 
@@ -25,6 +28,10 @@ def made(run, people, folder) -> Path:
 
 def columns(release: str | Path) -> list[str]:
     return list(Release.read(release).weights())
+
+
+def stop(*args: object, **kwargs: object) -> None:
+    raise KeyboardInterrupt
 
 
 def ledger_entries(folder: Path) -> int:
@@ -49,29 +56,46 @@ def test_without_any_option_a_share_buys_weights(run, made) -> None:
     assert "coefficients of real against synthetic" in shown
 
 
-def test_without_a_method_it_says_what_to_expect_and_chooses(run, made, folder) -> None:
-    """Before it spends; where little is to be gained, nothing is charged."""
+def test_it_stops_where_the_gain_may_be_none_unless_insisted(run, made, folder) -> None:
+    """One rule: the lower end of what is predicted is above zero."""
     before = ledger_entries(folder)
     ahead = run("weight", "--dry-run", "--eps", 1)
     assert "predicted gain" in ahead.stdout
-    assert "auto: " in ahead.stderr
+    assert "auto: takes" in ahead.stderr
     told = json.loads(run("weight", "--dry-run", "--method", "auto", "--eps", 1, "--json").stdout)
     least, middle, most = told["methods"][0]["facts"]["predicted_gain"]
     # On few rows one release may show a loss.
     assert least < 0 < middle < most
+    stopped = run("weight")
+    assert "--yes" in stopped.stderr
+    assert "predicted: the log loss of models of the label falls by" in stopped.stderr
+    assert json.loads(run("weight", "--json").stdout)["column"] is None
+    assert Release.read(made).weights() is None
     assert ledger_entries(folder) == before
-    for eps in (0.001, 1000):
-        name = f"at-{eps:g}".replace(".", "_")
-        result = run("weight", "--eps", eps, "--delta", 1e-9, "--name", name)
-        spent = ledger_entries(folder) - before
-        if "auto: do not spend" in result.stderr:
-            assert spent == 0
-            assert (pd.read_csv(made / "weights.csv")["weight"] == 1).all()
-        else:
-            assert "predicted: the log loss of models of the label falls by" in result.stderr
-            assert spent > 0
-        assert ("auto: do not spend" in result.stderr) == (eps < 1)
+    assert run("ledger", "runs", "--json").stdout.strip() == "[]"
+    for insisting in (("--yes",), ("--eps", 0.001, "--name", "small")):
+        assert "a new charge:" in run("weight", *insisting).stderr
+    assert columns(made) == ["auto", "small"]
     run("verify")
+
+
+def test_on_a_terminal_it_asks(run, made, folder) -> None:
+    asked = []
+
+    class Terminal(Session):
+        def agrees(self, question: str, otherwise: str) -> bool:
+            asked.append(question)
+            return len(asked) > 1
+
+    before = ledger_entries(folder)
+    assert Weight(release=made).run(Terminal()).value.weights() is None
+    assert ledger_entries(folder) == before
+    assert list(Weight(release=made).run(Terminal()).value.weights()) == ["auto"]
+    assert ledger_entries(folder) > before
+    assert len(asked) == 2
+    # In Python nobody is asked: the amount has to be given.
+    with pytest.raises(UsageError, match="--eps must be given"):
+        Weight(release=made, name="again").run()
 
 
 def test_the_shown_commands(run, made) -> None:
@@ -344,9 +368,6 @@ def test_a_stop_before_the_charge_leaves_no_release(run, people, folder, monkeyp
     """After the charge it stays, for --resume starts from it."""
     from marginalsyn import host
     from marginalsyn.weights.coefficients import NoisyRegression
-
-    def stop(*args: object, **kwargs: object) -> None:
-        raise KeyboardInterrupt
 
     pd.read_csv(people).drop(columns="id").head(90).to_csv("other.csv", index=False)
     how = ("weight", "other.csv", "--schema", "people.json", "--data", people, "--eps", 1)

@@ -1,4 +1,4 @@
-"""The method auto: what it chooses, from what, and that it may spend nothing."""
+"""The method auto: what it chooses, and from what."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import pytest
 from marginalsyn import Budget, Ledger, PrivateTable, Schema, make_noise
 from marginalsyn.contract import Synthesis, Target, make_config, make_weights
 from marginalsyn.host import generate, weigh
-from marginalsyn.plugins.weights.auto_weights import LINE, NETWORK, Abstaining, AutoConfig
+from marginalsyn.plugins.weights.auto_weights import BOTH, LINE, AutoConfig
 from marginalsyn.plugins.weights.rake import Rake
 from marginalsyn.release.folder import Release
+from marginalsyn.weights.prediction import pays
 
 
 def made(path, method: str, *, rows: int = 3000, label: str | None = "y", eps: float = 3.0):
@@ -26,15 +27,25 @@ def made(path, method: str, *, rows: int = 3000, label: str | None = "y", eps: f
     return table, Release.write(synthesis, schema, statement, path)
 
 
-def test_a_line_where_the_budget_is_small_and_a_network_where_it_is_large(tmp_path) -> None:
+def test_a_line_where_the_budget_is_small_and_raking_first_where_it_is_large(tmp_path) -> None:
     table, release = made(tmp_path / "release", "independent")
-    for eps, chosen in ((0.01, LINE), (6.0, NETWORK)):
+    for eps, chosen in ((0.01, LINE), (6.0, BOTH)):
         told = AutoConfig().configure(Target.of(release), Budget(eps=eps)).plan.facts
         assert told["chosen"] == chosen
-        assert set(told["predicted"]) == {LINE, NETWORK}
+        assert set(told["predicted"]) == {LINE, BOTH}
+        assert told["predicted_gain"] == told["predicted"][chosen]
     found = weigh(release, AutoConfig(), Budget(eps=0.01), table, noise=make_noise(2))
     assert found.facts["notes"]["auto"]["chosen"] == LINE
     assert len(found.charges) == 1
+
+
+def test_the_raked_rows_and_not_the_released_ones_are_corrected_second(tmp_path) -> None:
+    """The label's chances that were fitted for the prediction are those of the released rows."""
+    table, release = made(tmp_path / "release", "independent")
+    budget = Budget(eps=6.0)
+    found = weigh(release, AutoConfig(), budget, table, noise=make_noise(2))
+    own = weigh(release, make_weights("rake+dp-mlp"), budget, table, noise=make_noise(2))
+    np.testing.assert_array_equal(found.weights, own.weights)
 
 
 def test_rows_without_a_label_are_raked(tmp_path) -> None:
@@ -47,22 +58,17 @@ def test_rows_without_a_label_are_raked(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_nothing_is_spent_where_all_was_bought(tmp_path, known) -> None:
+def test_no_gain_is_sure_where_all_was_bought(tmp_path, known) -> None:
     """By the release's own record; where there is none, all is possible."""
-    table, release = made(tmp_path / "release", "all-marginals")
+    _, release = made(tmp_path / "release", "all-marginals")
     if not known:
         bare = Synthesis(frame=release.frame())
         release = Release.write(bare, release.schema, release.statement, tmp_path / "bare")
-    budget = Budget(eps=0.01 if known else 0.3)
-    found = weigh(release, AutoConfig(), budget, table, noise=make_noise(2))
-    if known:
-        assert found.charges == ()
-        assert (found.weights == 1).all()
-        assert any("do not spend" in line for line in found.warnings)
-        assert len(table.ledger.read().charges) == len(release.statement.charges)
-    else:
-        least, middle, most = found.facts["notes"]["auto"]["predicted_gain"]
-        assert least < 0 < middle < most
+    facts = AutoConfig().configure(Target.of(release), Budget(eps=0.3)).plan.facts
+    least, middle, most = facts["predicted_gain"]
+    assert not pays(facts)
+    assert least < 0 < most
+    assert (middle > 0.002) is not known
 
 
 def test_the_choice_looks_at_nothing_private(tmp_path) -> None:
@@ -71,4 +77,3 @@ def test_the_choice_looks_at_nothing_private(tmp_path) -> None:
     target, budget = Target.of(release), Budget(eps=0.5)
     one, two = (make_weights("auto").configure(target, budget) for _ in range(2))
     assert one.plan.facts["chosen"] == two.plan.facts["chosen"]
-    assert not isinstance(one, Abstaining)
