@@ -201,11 +201,7 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
         python=False,
     )
 
-    yes: bool = option(
-        False,
-        "Spend without being asked, whatever the prediction says.",
-        panel="Budget",
-    )
+    yes: bool = option(False, "Spend without being asked, whatever is predicted.", panel="Budget")
 
     def plan(self, session: Session = PYTHON) -> Result[Any]:
         """Show how accurate the weights would be, without spending anything."""
@@ -280,7 +276,7 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
                         ahead=partial(self._ask, session, budget),
                     )
                 except _Declined as declined:
-                    return weight_texts.declined(made, declined.plan)
+                    return weight_texts.declined(made, declined.args[0])
                 tools["progress"].report("write", text=str(file or made.path))
                 if file is None:
                     return self._write(made, weighted, session, ledger, tools)
@@ -441,7 +437,3 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
 
 class _Declined(Exception):  # noqa: N818
     """The user did not want to spend on what this plan predicts."""
-
-    def __init__(self, plan: Plan) -> None:
-        super().__init__()
-        self.plan = plan

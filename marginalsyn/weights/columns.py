@@ -188,9 +188,10 @@ def publish(
     listed = {name: facts for name, facts in columns_of(fresh).items() if name != weighted.name}
     tables = {WEIGHTS: weights_csv({WEIGHT: weighted.weights})}
     own = {weighted.name: (weighted.weights, weighted.log_weights)}
-    if weights_file(next(iter(listed), "")) not in fresh.statement.files:
+    before, raw = fresh.weights(), fresh.log_weights()
+    if before is not None and raw is not None:
         # An earlier version wrote them, all into one file.
-        own |= {name: pair for name, pair in _columns(fresh) if name in listed}
+        own |= {n: (before[n].to_numpy(), raw[n].to_numpy()) for n in raw if n in listed}
     for name, (weights, logs) in own.items():
         tables[weights_file(name)] = weights_csv({WEIGHT: weights, LOG_WEIGHT: logs})
     kept = weighted.bought.files(weighted.name) if weighted.bought is not None else {}
@@ -215,14 +216,6 @@ def publish(
         },
         noise=noise,
     )
-
-
-def _columns(release: Release) -> list[tuple[str, tuple[np.ndarray, np.ndarray]]]:
-    """The release's columns of weights, each with its raw log-weights."""
-    weights, raw = release.weights(), release.log_weights()
-    if weights is None or raw is None:
-        return []
-    return [(str(name), (weights[name].to_numpy(), raw[name].to_numpy())) for name in raw]
 
 
 def weights_csv(columns: dict[str, np.ndarray]) -> bytes:

@@ -21,7 +21,7 @@ from marginalsyn.weights.label_correction import (
     ask_privately,
     ask_publicly,
 )
-from marginalsyn.weights.prediction import LINE_SEES, NETWORK_SEES, predict_gain
+from marginalsyn.weights.prediction import LINE_SEES, predict_gain
 from marginalsyn.weights.raking import Answers, Cells, fit
 
 if TYPE_CHECKING:
@@ -60,8 +60,7 @@ class LabelWeights(WeightEstimator):
         shrink: whether a rehearsal's noise is taken off a network's outputs.
         log_weights: weights that the rows have already.
         known: q(y | x) of the released rows, where it was fitted before.
-        sees: the share of what is missing that predictions take it to have words for, if not the
-            usual one.
+        sees: the share of what is missing that predictions take it to have words for.
         pairs: the share that predictions take to be kept of what two columns show together.
     """
 
@@ -74,7 +73,7 @@ class LabelWeights(WeightEstimator):
     shrink: bool = True
     log_weights: np.ndarray | None = field(default=None, repr=False)
     known: Conditional | None = field(default=None, repr=False)
-    sees: float | None = None
+    sees: float = LINE_SEES
     pairs: float = 0.0
 
     @property
@@ -91,9 +90,8 @@ class LabelWeights(WeightEstimator):
     @cached_property
     def prediction(self) -> dict[str, Any]:
         """What models of the label will gain."""
-        sees = self.sees or (NETWORK_SEES if self.units else LINE_SEES)
         kept = self.correction.foresee
-        return predict_gain(self.target, self.conditional, kept, self.pairs, sees)
+        return predict_gain(self.target, self.conditional, kept, self.pairs, self.sees)
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -204,13 +202,9 @@ def keep_measured(found: LogWeights, target: Target) -> LogWeights:
     masses = target.persons * np.exp(found.values - found.values.max())
     cells = Cells.of(codes, domain, chosen, masses)
     sizes = [math.prod(domain[name] for name in columns) for columns in chosen]
-    answers = Answers(
-        counts=cells.totals(target.persons * (total / target.persons.sum())),
-        sigma=np.repeat([known[columns] for columns in chosen], sizes),
-        total=total,
-        slope=np.zeros(cells.cells),
-    )
-    theta = fit(cells, answers, 1.0).theta
+    counts = cells.totals(target.persons * (total / target.persons.sum()))
+    sigma, slope = np.repeat([known[one] for one in chosen], sizes), np.zeros(cells.cells)
+    theta = fit(cells, Answers(counts=counts, sigma=sigma, total=total, slope=slope), 1.0).theta
 
     def score(frame: pd.DataFrame) -> np.ndarray:
         return before(frame) + Cells.of(codec.encode(frame), domain, chosen).scores(theta)

@@ -23,9 +23,8 @@ COPIED = 0.5
 # Where no single column informs on a label, several together have the usual information with this
 # chance.
 HIDDEN = 0.2
-# What a line has words for, as a share of what is missing, and what the variance of a network's
-# many coefficients leaves of it. By the benchmark of places.
-LINE_SEES, NETWORK_SEES = 0.88, 0.9
+# What a line has words for, as a share of what is missing, by the benchmark of places.
+LINE_SEES = 0.88
 # Four in five places of the benchmark lie between these multiples of what is predicted, less or
 # more by the scatter of single releases: so much over the number of rows, and so much of any table
 # (at the lower end, at the upper end).
