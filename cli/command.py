@@ -345,6 +345,10 @@ class Shell(Session):
         self.say, self.warn = notes.say, notes.warn  # type: ignore[method-assign]
         self.notes = notes
 
+    def resumes(self, run: str) -> bool:
+        """Whether the interrupted run that goes on is named like this."""
+        return group.recalled_run().startswith(run)
+
     def agrees(self, question: str, otherwise: str) -> bool:
         """Ask on a terminal, by default no; elsewhere it is no."""
         if sys.stdin.isatty() and sys.stderr.isatty():
@@ -363,7 +367,7 @@ class Shell(Session):
         self, table: FoundTable, act: str, *, go_on: bool = False, changes: Any = None, **how: Any
     ) -> RunRecorder | None:
         """What keeps the answers of the run with the command's options."""
-        del act, how
-        recorder = group.keep(table.name, self.notes, go_on=go_on)
+        del act
+        recorder = group.keep(table.name, self.notes, go_on=go_on, resume=how["resume"])
         recorder.options.update(changes or {})
         return recorder

@@ -64,7 +64,14 @@ def warn_of_interrupted(source: str, notes: Notes) -> list[UnfinishedRun]:
     return found
 
 
-def keep(source: str, notes: Notes, *, go_on: bool = False) -> RunRecorder:
+def recalled_run() -> str:
+    """The name of the interrupted run that goes on; empty where none does."""
+    ctx: click.Context = click.get_current_context()  # type: ignore[assignment]
+    card: RunRecord | None = ctx.meta.get(CARD)
+    return card.run if card is not None else ""
+
+
+def keep(source: str, notes: Notes, *, go_on: bool = False, resume: bool = False) -> RunRecorder:
     """What keeps this run's answers, or has those of the run that goes on.
 
     A new run says first which runs of the source were interrupted: what they paid need not be paid
@@ -75,7 +82,8 @@ def keep(source: str, notes: Notes, *, go_on: bool = False) -> RunRecorder:
 
     ctx: click.Context = click.get_current_context()  # type: ignore[assignment]
     command, key, folder = command_of(ctx), identify(source), Workspace.here().folder
-    card: RunRecord | None = ctx.meta.get(CARD)
+    # A command's second run is new, though its first one was resumed.
+    card: RunRecord | None = ctx.meta.get(CARD) if resume else None
     if card is None and not go_on:
         warn_of_interrupted(key, notes)
     return RunRecorder(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from marginalsyn import defaults
+from marginalsyn.errors import UsageError
 from marginalsyn.operations.operation import Operation, Session, Value, argument, option
 
 if TYPE_CHECKING:
@@ -241,6 +242,14 @@ def budget_for(
         neighbours=known.neighbours if known else Neighbours(neighbours),
         allow_large_delta=allow_large_delta or delta is None,
     )
+
+
+def read_share(text: str) -> float | str:
+    """A share of a budget, or ``auto``, as the shell gives it."""
+    try:
+        return text if text == "auto" else float(text)
+    except ValueError:
+        raise UsageError(f"share ({text}) must be a number, such as 0.1, or auto") from None
 
 
 # The delta of what is bought for a release that is there.

@@ -145,6 +145,10 @@ class Session:
         """Ask whether to go on; where nobody can be asked, say what to do ``otherwise``."""
         raise UsageError(otherwise)
 
+    def resumes(self, run: str) -> bool:
+        """Whether the interrupted run that goes on is named like this."""
+        return False
+
     def progress(self, given: Progress | None) -> AbstractContextManager[Progress]:
         """Where the work is reported."""
         return nullcontext(given or Silent())

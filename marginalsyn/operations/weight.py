@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
@@ -18,6 +19,7 @@ from marginalsyn.operations.groups import (
     Spending,
     later_delta,
     named,
+    read_share,
     release_path,
 )
 from marginalsyn.operations.operation import (
@@ -43,6 +45,10 @@ if TYPE_CHECKING:
     from marginalsyn.release.folder import Release
     from marginalsyn.weights.columns import WeightColumn
     from marginalsyn.weights.processing import Processing
+
+# Shares that are compared, and by how many nats (of a table without a label, by what share of the
+# error) the next larger one has to be better.
+SHARES, WORTH_MORE = (0.1, 0.2, 0.3, 0.5), 0.003
 
 _method = partial(option, panel="Method")
 _afterwards = partial(option, panel="Afterwards")
@@ -108,12 +114,15 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
         panel="Budget",
         metavar="EPS",
     )
-    share: float | None = option(
+    share: float | str | None = option(
         None,
         "Instead of --eps: spend this share (in mu^2) of the ledger's cap, or of what the release "
-        f"spent if there is no cap. [default={defaults.SHARE:g}]",
+        "spent if there is no cap. 'auto' takes the share from 0.1 to 0.5 after which more is "
+        f"predicted to gain little. [default={defaults.SHARE:g}]",
         panel="Budget",
-        metavar="SHARE",
+        metavar="SHARE|auto",
+        type=str,
+        parse=read_share,
     )
     delta: float | None = later_delta()
     neighbours: Literal["add-remove", "replace"] | None = option(  # type: ignore[assignment]
@@ -334,7 +343,7 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
             return
         cost = f"eps {budget.eps:.3g} (mu {budget.mu:.3g})"
         session.say(f"cost: {cost}, a new charge")
-        given = self.eps is not None or self.share is not None
+        given = self.eps is not None or self.share not in (None, "auto")
         if self.yes or given or pays(plan.facts) is not False:
             return
         if not session.agrees(
@@ -357,6 +366,7 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
         A method that needs none is still configured with one: it is ``free``.
         """
         from marginalsyn.privacy.budget import Budget
+        from marginalsyn.privacy.gdp import mu_of
         from marginalsyn.weights.columns import share_of
 
         release = target.release
@@ -385,7 +395,34 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
             )
         cap = table.ledger.read().cap if table is not None and table.origin is not None else None
         limit = (cap.eps, cap.delta) if cap is not None and cap.eps is not None else None
+        if isinstance(self.share, str):
+            if self.share != "auto":
+                raise UsageError(f"--share ({self.share}) must be a number, such as 0.1, or auto")
+            room = 1.0
+            if limit is not None and table is not None:
+                spent = table.ledger.total(limit[1])
+                room = 1 - (mu_of(spent.eps, limit[1]) / mu_of(*limit)) ** 2
+            return self._worthwhile(target, [share_of(release, one, limit) for one in shares(room)])
         return share_of(release, defaults.SHARE if self.share is None else self.share, limit)
+
+    def _worthwhile(self, target: Target, budgets: Sequence[Budget]) -> Budget:
+        """The budget after which the next larger one is predicted to gain little more."""
+        from marginalsyn.contract import make_weights
+
+        config = make_weights(self.method or default_method(type(self)), self.options)
+        best, before = budgets[0], -math.inf
+        for budget in budgets:
+            facts = config.configure(target, budget).plan.facts
+            found = facts.get("predicted_gain", facts.get("predicted_share"))
+            if found is None:
+                raise UsageError(
+                    f"--share (auto) must be a number for method {config.name}, whose gain is not "
+                    "predicted"
+                )
+            if found[1] - before < WORTH_MORE:
+                break
+            best, before = budget, found[1]
+        return best
 
     def _places(
         self, target: Target, config: WeightConfig, budget: Budget
@@ -433,6 +470,11 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
         if not session.shown:
             return Result(done)
         return weight_texts.written(done, weighted, sorted(files), ledger)
+
+
+def shares(room: float) -> list[float]:
+    """The shares of a total that are compared: those that there is room for, or the least."""
+    return [one for one in SHARES if one <= room] or [SHARES[0]]
 
 
 class _Declined(Exception):  # noqa: N818

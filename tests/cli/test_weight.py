@@ -10,9 +10,11 @@ import pytest
 from stored_lines import lines_of
 
 from marginalsyn.errors import UsageError
+from marginalsyn.generators.independent import Independent
 from marginalsyn.operations.operation import Session
 from marginalsyn.operations.weight import Weight
 from marginalsyn.release.folder import Release
+from marginalsyn.weights.label_weights import LabelWeights
 
 
 @pytest.fixture
@@ -98,9 +100,46 @@ def test_on_a_terminal_it_asks(run, made, folder) -> None:
         Weight(release=made, name="again").run()
 
 
+def test_rows_and_weights_share_one_budget_and_resume(run, people, folder, monkeypatch) -> None:
+    how = ("generate", "--data", people, "--schema", "people.json", "--method", "independent")
+    how = (*how, "--eps", 2, "--weights", 0.3)
+    assert "in all" in run(*how, "--dry-run").stdout
+    for at, stopping in enumerate((Independent, LabelWeights)):
+        with monkeypatch.context() as patch:
+            patch.setattr(stopping, "__call__", stop)
+            run(*how, "--out", f"r{at}", code=130)
+        run("generate", "--resume")
+        made = Release.read(f"r{at}")
+        assert list(made.weights()) == ["auto"]
+        assert made.statement.eps == pytest.approx(2.0)
+        assert len(made.statement.charges) > 1
+        run("verify", f"r{at}")
+    # Four charges, of two runs for each release; all of it refused where the cap has no room.
+    assert ledger_entries(folder) >= 4
+    run("ledger", "cap", "--eps", 3, "--data", people)
+    before = ledger_entries(folder)
+    run(*how, "--out", "r2", code=1)
+    assert ledger_entries(folder) == before
+    assert not Path("r2").exists()
+    assert "--weights (2.0)" in run(*how[:-1], 2, "--out", "r3", code=2).stderr
+    # Sampled steps have no price in mu that would add up.
+    assert "priced in mu" in run(*how, "--method", "dpgan", "--out", "r3", code=2).stderr
+
+
+def test_a_share_is_found_by_prediction(run, made, folder) -> None:
+    before = ledger_entries(folder)
+    run("weight", "--share", "auto")
+    assert ledger_entries(folder) == before
+    spent = run("weight", "--share", "auto", "--yes").stderr
+    assert "a new charge:" in spent
+    assert "auto" in run("weight", "--share", "much", code=2).stderr
+    refused = run("weight", "--share", "auto", "--method", "beta-noised", code=2)
+    assert "not predicted" in refused.stderr
+
+
 def test_the_shown_commands(run, made) -> None:
     how = ("--method", "dp-mlp", "--steps", 3, "--hidden", "4", "--seed", 5)
-    result = run("weight", *how, "--resample", "stratified", "--rows", 40)
+    result = run("weight", *how, "--yes", "--resample", "stratified", "--rows", 40)
     assert "not private" in result.stderr
     run("weight", "release", "--method", "beta-debiased", "--eps", 0.5, "--noise", "gaussian")
     assert len(pd.read_csv(made / "resampled-dp-mlp.csv")) == 40
