@@ -496,8 +496,8 @@ class Schema(BaseModel):
                 "identifies persons is never released"
             )
         if len(self.by) > 2 or not {*self.by} <= {*names}:
-            every = ", ".join(names)
-            raise ValueError(f"by ({', '.join(self.by)}) must be one or two of {every}")
+            listed = ", ".join(names)
+            raise ValueError(f"by ({', '.join(self.by)}) must be one or two of {listed}")
         self._check_label()
         self._check_tokens()
         if (weight := self.survey_weight) is not None:
@@ -640,7 +640,9 @@ def _weighted(data: dict[str, Any]) -> dict[str, Any]:
     """The fields without the column of survey weights, whose upper bound is theirs by default."""
     given = data.get("survey_weight")
     name = given if isinstance(given, str) else _given(given, "column")
-    found = [c for c in data.get("columns") or () if _given(c, "name") == name]
+    columns = data.get("columns")
+    listed = columns if isinstance(columns, list | tuple) else ()
+    found = [c for c in listed if _given(c, "name") == name]
     if not given or not found:
         return data
     upper = _given(found[0], "upper")

@@ -259,6 +259,7 @@ OTHERS = {
     "marginalsyn/graphical/chain_model.py": "rows that a released chain's marginals are counted of",
     "plugins/exchange/adopt.py": "rows of a model that another tool made",
     "plugins/exchange/redrawing.py": "rows of a model that another tool made",
+    "plugins/reports/numbers_report.py": "splits of real rows, in an evaluation",
     "marginalsyn/answers/answering.py": "replays of a release, on what it holds",
     "marginalsyn/answers/combining.py": "what a release measured, on what it holds",
     "marginalsyn/answers/imputations.py": "tables drawn from what a release holds",
