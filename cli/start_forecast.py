@@ -387,7 +387,8 @@ def sourced(schema: Schema, answers: Mapping[str, str]) -> tuple[Schema, list[st
     found = {**schema.model_dump(), "columns": columns, "positive": None}
     found["drafted_from_data"] = LEAK in answers.values()
     if not found["drafted_from_data"]:
-        found["drop_reasons"] = {}
+        # Both were read off rows.
+        found.update(drop_reasons={}, proposed_rules=())
     if schema.label not in Schema(**found).open:
         found["positive"] = schema.positive
     return Schema(**found), bought

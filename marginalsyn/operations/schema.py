@@ -111,7 +111,7 @@ class InferSchema(Writing, Drafting, Operation[Any]):
         if proposed:
             notes.append(
                 f"{len(proposed)} rules hold in these rows (proposed_rules): move those that are "
-                "public knowledge to rules"
+                "public knowledge to rules, and delete the rest"
             )
         if self.out is not None:
             notes += [

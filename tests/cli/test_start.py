@@ -212,7 +212,12 @@ def test_nobody_vouches_for_a_schema_unseen(
     assert "drafted_from_data" in run(*asked, code=2).stderr
     assert not (folder / "release").exists()
     data = json.loads((folder / "mine.json").read_text())
+    # Rules that a draft read off rows are no part of what a person vouches for.
+    assert data["proposed_rules"]
     (folder / "mine.json").write_text(json.dumps({**data, "drafted_from_data": False}))
+    assert "move what is public to rules" in run(*asked, code=2).stderr
+    moved = {"proposed_rules": [], "drafted_from_data": False}
+    (folder / "mine.json").write_text(json.dumps({**data, **moved}))
     assert "--kind" in run(*asked, "--kind", "age=drop", code=2).stderr
     assert not ran
     assert "as the schema says" in run(*asked).stderr
