@@ -13,7 +13,6 @@ from marginalsyn.errors import DataError, SchemaError, UsageError
 from marginalsyn.operations.groups import OfPersons
 from marginalsyn.operations.operation import Columns, option
 from marginalsyn.operations.origins import Named, caution_of_rows, with_unit
-from marginalsyn.table.columns import CategoricalColumn
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from marginalsyn.drafting.draft import Draft
     from marginalsyn.drafting.person_columns import PersonColumns
     from marginalsyn.privacy.budget import Budget
+    from marginalsyn.table.columns import CategoricalColumn
     from marginalsyn.table.schema import Schema
 
 
@@ -198,6 +198,7 @@ def without_lost_columns(
         The schema, and a sentence on every column that changed.
     """
     from marginalsyn.purchases.categories import Categories
+    from marginalsyn.table.columns import CategoricalColumn
 
     said: list[str] = []
     for name in [name for name in schema.open if name in texts and name not in kept]:

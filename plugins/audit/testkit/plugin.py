@@ -25,7 +25,11 @@ from marginalsyn.plugins.audit.testkit.generators import (
     example_schema,
 )
 from marginalsyn.plugins.audit.testkit.lowest_bits import check_generator_bits, check_weight_bits
-from marginalsyn.plugins.audit.testkit.tape import check_generator_on_tape, check_weights_on_tape
+from marginalsyn.plugins.audit.testkit.tape import (
+    OF_CHAINS,
+    check_generator_on_tape,
+    check_weights_on_tape,
+)
 from marginalsyn.plugins.audit.testkit.weights import WEIGHT_CHECKS, check_weight_audit
 
 Check = Callable[[], None]
@@ -73,7 +77,7 @@ def checks_of(
         yield "check_weights_on_tape", partial(check_weights_on_tape, kind, options)
         yield "check_weight_bits", partial(check_weight_bits, kind, options)
     else:
-        drawn = ("synthetic.csv", "model.npz") if chain else ()
+        drawn = OF_CHAINS if chain else ()
         yield (
             "check_generator_on_tape",
             partial(check_generator_on_tape, kind, options, chain=chain),
