@@ -20,7 +20,7 @@ import rich_click as click
 from marginalsyn import defaults
 from marginalsyn.cli import group, screen, start_forecast
 from marginalsyn.cli.command import Shell
-from marginalsyn.cli.start_forecast import Choices
+from marginalsyn.cli.start_forecast import Choices, prompt, prompt_most
 from marginalsyn.errors import DataError, MarginalsynError, StoppedError, UsageError
 from marginalsyn.operations.drafting import (
     Drafting,
@@ -377,7 +377,7 @@ def _ask(choices: Choices, draft: Draft, read: Any) -> tuple[Choices, Draft]:
     columns = "Columns to change, as NAME=KIND or NAME=drop (Enter: none)"
     if choices.public is None:
         notes.say(f"kinds: {', '.join(KINDS)}, drop")
-    while choices.public is None and (typed := _prompt(columns)):
+    while choices.public is None and (typed := prompt(columns)):
         right = {}
         try:
             for name, kind in pairs_of(typed):
@@ -400,7 +400,7 @@ def _ask(choices: Choices, draft: Draft, read: Any) -> tuple[Choices, Draft]:
             _show_verdicts(draft)
     _ask_missing(choices, draft, changed)
     label = "The column that models predict (Enter: none)"
-    while draft.schema.label is None and (typed := _prompt(label)):
+    while draft.schema.label is None and (typed := prompt(label)):
         changed(label=typed)
     if choices.persons.unit is None and draft.schema.unit is None:
         column, most = _ask_unit(draft)
@@ -415,7 +415,7 @@ def _ask_missing(choices: Choices, draft: Draft, changed: Callable[..., bool]) -
         return
     screen.Notes().say(f"numbers that may mean missing: {', '.join(map(str, codes))}")
     clear = ", ".join(f"{one.name}={one.value:g}" for one in codes if one.clear) or "none"
-    while typed := _prompt(f"Which do, as NAME=VALUE, or none (Enter: {clear})"):
+    while typed := prompt(f"Which do, as NAME=VALUE, or none (Enter: {clear})"):
         try:
             pairs = [] if typed.lower() == "none" else pairs_of(typed)
             found = missing_of([f"{name}={value}" for name, value in pairs])
@@ -429,7 +429,7 @@ def _ask_missing(choices: Choices, draft: Draft, changed: Callable[..., bool]) -
 
 def _ask_unit(draft: Draft) -> tuple[str, int | None]:
     """Ask whether each row is a person of its own, or one of several rows of a person."""
-    from marginalsyn.table.unit import MOST_ROWS, ROW
+    from marginalsyn.table.unit import ROW
 
     notes = screen.Notes()
     seen = draft.repeats[0].name if draft.repeats else ""
@@ -440,21 +440,13 @@ def _ask_unit(draft: Draft) -> tuple[str, int | None]:
     while True:
         hint = f"Enter: {seen}; row: rows are meant" if seen else "Enter: rows are meant"
         text = f"The column that identifies persons ({hint})"
-        asked = click.prompt(text, default="", show_default=False, err=True)
-        found = str(asked).strip() or seen or ROW
+        found = prompt(text) or seen or ROW
         if found == ROW:
             notes.warn("the promise is for one row: a person with k rows is protected k times less")
             return ROW, None
         if found in draft.distinct:
-            break
+            return found, prompt_most("a person", 20)
         notes.warn(f"unit ({found}) must be a column of the table{like(found, draft.distinct)}")
-    most = click.prompt(
-        "At most how many rows of a person are to be counted? A public number; no column tells it",
-        type=click.IntRange(1, MOST_ROWS),
-        default=20,
-        err=True,
-    )
-    return found, int(most)
 
 
 def _vouched_for(
@@ -495,7 +487,3 @@ def _show_verdicts(draft: Draft) -> None:
 
 def _at_terminal() -> bool:
     return sys.stdin.isatty()
-
-
-def _prompt(text: str) -> str:
-    return str(click.prompt(text, default="", show_default=False, err=True)).strip()

@@ -352,6 +352,21 @@ def ask_whence(
     return answers
 
 
+def prompt(text: str) -> str:
+    """What is typed, without blanks around it; nothing for Enter."""
+    return str(click.prompt(text, default="", show_default=False, err=True)).strip()
+
+
+def prompt_most(whose: str, default: int) -> int:
+    """How many rows are to be counted at most, which no column may say."""
+    from marginalsyn.table.unit import MOST_ROWS
+
+    text = (
+        f"At most how many rows of {whose} are to be counted? A public number; no column tells it"
+    )
+    return int(click.prompt(text, type=click.IntRange(1, MOST_ROWS), default=default, err=True))
+
+
 def _written(value: Any) -> str:
     """A field's value in words; lists and mappings without signs."""
     if isinstance(value, dict):

@@ -7,17 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import rich_click as click
-
 from marginalsyn.cli import screen, start_forecast
-from marginalsyn.cli.start_forecast import LEAK, PUBLIC
+from marginalsyn.cli.start_forecast import LEAK, PUBLIC, prompt, prompt_most
 from marginalsyn.errors import MarginalsynError, UsageError
 from marginalsyn.operations.drafting import pairs_of
 from marginalsyn.operations.generate import Generate
 from marginalsyn.operations.linked_draft import LinkedDraft, draft_linked, read_tables
 from marginalsyn.operations.operation import Facts
 from marginalsyn.people.tree import LinkedSchema
-from marginalsyn.table.unit import MOST_ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -109,7 +106,7 @@ def _ask(
 
     def changed(text: str, change: Callable[[str], dict[str, Any]], again: bool = True) -> None:
         nonlocal choices, draft
-        while typed := _prompt(text):
+        while typed := prompt(text):
             try:
                 new = replace(choices, **change(typed))
                 draft, choices = read(new), new
@@ -137,14 +134,8 @@ def _ask(
             again=False,
         )
     for table in draft.tree.tables[1:]:
-        number = click.prompt(
-            f"At most how many rows of {table.name} for one row of {table.parent} are to be "
-            "counted? A public number; no column tells it",
-            type=click.IntRange(1, MOST_ROWS),
-            default=table.max_children,
-            err=True,
-        )
-        choices = replace(choices, most={**choices.most, table.name: int(number)})
+        number = prompt_most(f"{table.name} for one row of {table.parent}", table.max_children)
+        choices = replace(choices, most={**choices.most, table.name: number})
     return choices, read(choices)
 
 
@@ -188,7 +179,3 @@ def _describe(
         notes.warn(start_forecast.DRAFTED)
     if tree.root.schema is None or tree.root.schema.label is None:
         notes.say("no label: --label COLUMN adds how well models learn from the release")
-
-
-def _prompt(text: str) -> str:
-    return str(click.prompt(text, default="", show_default=False, err=True)).strip()

@@ -134,10 +134,10 @@ def _check_duties(config: Any, schema: Schema, group: str) -> None:
     name = config.name
     several = schema.unit is not None and schema.unit.max_rows > 1
     if several and Duties(config).reads and not Duties(config).counts_persons:
-        others = f"Methods that can: {', '.join(_counting_persons(group))}"
+        others = ", ".join(_methods_with("counts_persons", group=group))
         raise UsageError(
             f"method ({name}) cannot protect persons, who may have several rows: what it "
-            f"bounds is the influence of one row. {others}; any method can "
+            f"bounds is the influence of one row. Methods that can: {others}; any method can "
             "where one row of each is counted (--max-rows 1)"
         )
     if Duties(config).needs_label and (schema.label is None or len(schema.names) < 2):
@@ -291,10 +291,10 @@ generate_linked = generate
 def check_takes_reference(config: Any, references: Sequence[Any]) -> None:
     """Refuse a method that could do nothing with a reference."""
     if references and not Duties(config).takes_reference:
-        able = [p.name for p in plugins(GENERATORS) if _duty(p.name, "takes_reference")]
         raise UsageError(
             f"method ({config.name}) cannot lean on a reference: methods that can are "
-            f"{', '.join(able)}. Take one of them, or leave the reference out"
+            f"{', '.join(_methods_with('takes_reference'))}. Take one of them, or leave the "
+            "reference out"
         )
     estimator = getattr(config, "estimator", "pulled")
     if references and estimator != "pulled":
@@ -304,23 +304,17 @@ def check_takes_reference(config: Any, references: Sequence[Any]) -> None:
         )
 
 
-def _duty(name: str, duty: str) -> int:
-    with suppress(PluginError, MissingExtraError):
-        return int(getattr(Duties(find(GENERATORS, name)), duty))
-    return 0
-
-
 def check_takes_known(config: Any, schema: Schema) -> None:
     """Refuse a method whose rows would not have the public margins, or survey weights."""
     wide = max((len(margin.columns) for margin in schema.public_margins), default=0)
     takes, wide = Duties(config).takes_margins, max(wide, int(schema.survey_weight is not None))
     if takes < wide:
-        able = [p.name for p in plugins(GENERATORS) if _duty(p.name, "takes_margins") >= wide]
         what = f"fit public margins{' of two columns' if takes else ''}"
         raise UsageError(
             f"method ({config.name}) cannot "
             f"{what if schema.margins else 'count rows with survey weights'}: methods that can are "
-            f"{', '.join(able)}. Margins can also be stated afterwards with `steer`"
+            f"{', '.join(_methods_with('takes_margins', wide))}. Margins can also be stated "
+            "afterwards with `steer`"
         )
     if schema.margins and "mbi" in vars(config).values():
         raise UsageError(
@@ -338,10 +332,9 @@ def stated_margins(schema: Schema | LinkedSchema) -> dict[str, Any]:
 def check_serves_strata(config: Any, by: str | Sequence[str]) -> None:
     """Refuse a method that would not serve the strata that were asked for."""
     if by and not Duties(config).serves_strata:
-        able = [p.name for p in plugins(GENERATORS) if _duty(p.name, "serves_strata")]
         raise UsageError(
             f"method ({config.name}) cannot serve strata (by): methods that can are "
-            f"{', '.join(able)}. Take one of them, or leave by out"
+            f"{', '.join(_methods_with('serves_strata'))}. Take one of them, or leave by out"
         )
 
 
@@ -490,12 +483,12 @@ def _check_bought(charges: Sequence[Charge], unit: Unit | PersonUnit | None) -> 
             )
 
 
-def _counting_persons(group: str) -> list[str]:
-    """The names of the methods that keep a promise for persons."""
+def _methods_with(duty: str, least: int = 1, *, group: str = GENERATORS) -> list[str]:
+    """The names of the methods that fulfil a duty, by so much where it is a number."""
     found = []
     for name in (plugin.name for plugin in plugins(group)):
         with suppress(PluginError, MissingExtraError):
-            if Duties(find(group, name)).counts_persons:
+            if getattr(Duties(find(group, name)), duty) >= least:
                 found.append(name)
     return found
 

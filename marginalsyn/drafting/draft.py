@@ -34,7 +34,7 @@ from marginalsyn.progress import Progress, Silent
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn, Column
 from marginalsyn.table.moments import MomentColumn
-from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
+from marginalsyn.table.numeric import NumericColumn
 from marginalsyn.table.schema import Schema
 from marginalsyn.validation import like
 
@@ -339,22 +339,14 @@ def _columns(
                     both = read.select(value=read["value0"], number=read["number0"])
                     narrow = with_tokens(narrow, _spellings_of(backend, both, gone))
                 found[name] = narrow
-        wide = [f.column for f in found.values() if _is_wide(f.column)]
+        numeric = [f.column for f in found.values() if isinstance(f.column, NumericColumn)]
+        wide = [column for column in numeric if not isinstance(column, MomentColumn)]
         if wide:
             for name, quantiles in quantiles_of(backend, encoding.prepared(table, wide)).items():
-                column = with_tail_bins(found[name].column, quantiles)
-                why = found[name].why
+                column, why = with_tail_bins(found[name].column, quantiles), found[name].why
                 if column is not found[name].column:
-                    why += "; bins widen with the numbers"
-                found[name] = Found(column, why)
+                    found[name] = Found(column, f"{why}; bins widen with the numbers")
     return all_
-
-
-def _is_wide(column: Any) -> bool:
-    """Whether a column has numbers that equal bins may not fit."""
-    return isinstance(column, IntegerColumn | ContinuousColumn) and not isinstance(
-        column, MomentColumn
-    )
 
 
 def _ends_of_numbers(

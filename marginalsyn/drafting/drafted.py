@@ -27,7 +27,7 @@ from marginalsyn.drafting.tails import Ends
 from marginalsyn.errors import SchemaError
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn, Column, OrdinalColumn
 from marginalsyn.table.made import ConstantColumn, IdentifierColumn
-from marginalsyn.table.moments import DateColumn, DatetimeColumn, MomentColumn, TimeColumn
+from marginalsyn.table.moments import MOMENTS, MomentColumn
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
 from marginalsyn.table.wording import NumberFormat
 
@@ -39,11 +39,6 @@ POSTAL = re.compile(
     r"(^|_|\s|-)(zip|zipcode|plz|post|postal|postcode|postleitzahl|cap)(\d|_|\s|-|$)", re.IGNORECASE
 )
 IDENTIFIER = re.compile(r"(^|_|\s|-)(id|uuid|guid|key|index|nr|no)$|[a-z]I[Dd]$", re.IGNORECASE)
-MOMENTS: dict[str, type[MomentColumn]] = {
-    "date": DateColumn,
-    "datetime": DatetimeColumn,
-    "time": TimeColumn,
-}
 # Bounds before those of the rows are known.
 WIDE: dict[str, dict[str, Any]] = {
     "date": {"lower": "1800-01-01", "upper": "2199-12-31", "bins": 1},

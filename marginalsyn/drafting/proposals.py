@@ -11,8 +11,8 @@ import numpy as np
 from marginalsyn.drafting.check import columns_of_rows, values_of_rows
 from marginalsyn.table.conditions import Numbers
 from marginalsyn.table.keeping import cells_of
-from marginalsyn.table.moments import MomentColumn, TimeColumn
-from marginalsyn.table.rules import quoted
+from marginalsyn.table.moments import MomentColumn
+from marginalsyn.table.rules import quantity_of, quoted, unit_of
 from marginalsyn.table.schema import AnyColumn, Schema
 
 # Rows that a proposal is read off, at most, and rows that must speak for it.
@@ -44,29 +44,20 @@ def propose_rules(data: Any, schema: Schema, *, sep: str | None = None) -> tuple
     codes, numbers = values_of_rows(data, schema, columns, sep, _ROWS)
     if len(codes) < _LEAST:
         return ()
-    known = {
-        column.name: codes[:, place] != (-1 if column.missing_code is None else column.missing_code)
-        for place, column in enumerate(columns)
-    }
     places = {column.name: codes[:, place] for place, column in enumerate(columns)}
+    known = {column.name: places[column.name] != column.missing_code for column in columns}
     pairs = list(itertools.permutations(columns, 2))
     found: list[str] = []
     for left, right in pairs:
         both = known[left.name] & known[right.name]
         if isinstance(left, Numbers) and isinstance(right, Numbers):
-            if both.sum() >= _LEAST and _kind(left) == _kind(right):
+            if both.sum() >= _LEAST and quantity_of(left) == quantity_of(right):
                 found += _order(left, right, numbers, both)
         elif not isinstance(left, Numbers) and not isinstance(right, Numbers):
             found += _dependency(left, right, places)
     for left, right in pairs:
         found += _absence(left, right, places[right.name], known, numbers)
     return tuple(found[:_MOST])
-
-
-def _kind(column: Numbers) -> str:
-    if isinstance(column, TimeColumn):
-        return "times"
-    return "dates" if isinstance(column, MomentColumn) else "numbers"
 
 
 def _name(column: AnyColumn) -> str:
@@ -76,8 +67,7 @@ def _name(column: AnyColumn) -> str:
 def _order(
     left: Numbers, right: Numbers, numbers: dict[str, np.ndarray], both: np.ndarray
 ) -> Iterator[str]:
-    units = [c.unit if isinstance(c, MomentColumn) else 1 for c in (left, right)]
-    low, high = (unit * numbers[c.name][both] for unit, c in zip(units, (left, right), strict=True))
+    low, high = (unit_of(column) * numbers[column.name][both] for column in (left, right))
     if (low <= high).all() and low.max() > high.min():
         yield f"{_name(left)} <= {_name(right)}"
 

@@ -367,12 +367,9 @@ def _overlaps(
     column: Numbers, spans: Sequence[tuple[float, float]]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """By range and bin: the first and the last value in both, and how much that is."""
-    if isinstance(column, IntegerColumn):
-        first, last = column.edges[:-1], column.edges[1:] - 1
-    elif stepped(column):
+    first, last = column.bin_extremes()
+    if isinstance(column, ContinuousColumn) and stepped(column):
         first, last = (part.astype(float) for part in column.grid())
-    else:
-        first, last = column.edges[:-1], column.edges[1:]
     low = np.maximum(first, np.array([span[0] for span in spans])[:, None])
     high = np.minimum(last, np.array([span[1] for span in spans])[:, None])
     width = np.maximum(high - low + (1.0 if stepped(column) else 0.0), 0.0)

@@ -311,16 +311,13 @@ def _solve(
             rest += times * numbers[column.name][wrong]
     asked = -rest / factor
     inside = (asked >= target.lower - 1e-9) & (asked <= target.upper + 1e-9)
-    wrong, found = wrong[inside], decoding.settle(target, _nearest(target, asked[inside]))
+    # A rounding error must not round an integer down.
+    near = np.rint(asked[inside]) if target.whole else asked[inside]
+    wrong, found = wrong[inside], decoding.settle(target, near)
     numbers[target.name][wrong] = found
-    codes[wrong, names.index(target.name)] = np.clip(
-        np.searchsorted(target.edges, found, side="right") - 1, 0, target.levels - 1
+    codes[wrong, names.index(target.name)] = np.searchsorted(
+        target.edges[1:-1], found, side="right"
     )
-
-
-def _nearest(column: Numbers, values: np.ndarray) -> np.ndarray:
-    """Numbers that an integer column does not round down by a rounding error."""
-    return np.rint(values) if column.whole else values
 
 
 @lru_cache(maxsize=64)

@@ -254,7 +254,7 @@ def _bin_of(column: IntegerColumn | ContinuousColumn, text: str) -> int | None:
     high = float(end or most or (only if text == only else math.inf))
     step = 1 if column.whole else 0
     high -= step if sign and sign not in ("<=", "up to") else 0
-    firsts, lasts = column.edges[:-1], column.edges[1:] - step
+    firsts, lasts = column.bin_extremes()
     first, last = np.isclose(firsts, low), np.isclose(lasts, high)
     first[0] |= low <= firsts[0]
     last[-1] |= high >= lasts[-1]

@@ -339,3 +339,11 @@ class TimeColumn(MomentColumn):
 
     def _named(self, low: str, high: str) -> str:
         return f"{low} to {high}"
+
+
+MOMENTS: dict[str, type[MomentColumn]] = {
+    "date": DateColumn,
+    "datetime": DatetimeColumn,
+    "time": TimeColumn,
+}
+"""The kinds of columns of dates and times."""

@@ -277,11 +277,12 @@ class NumericColumn(Column):
         if bounds["min"] > bounds["max"]:
             raise ValueError(f"{self.name}: min ({bounds['min']}) must not be above max")
         mask = np.zeros(self.size, dtype=bool)
-        first, last = self._bin_extremes()
+        first, last = self.bin_extremes()
         mask[: self.levels] = (first >= bounds["min"]) & (last <= bounds["max"])
         return mask
 
-    def _bin_extremes(self) -> tuple[np.ndarray, np.ndarray]:
+    def bin_extremes(self) -> tuple[np.ndarray, np.ndarray]:
+        """The first and the last value of every bin, whatever the decimals."""
         return self.edges[:-1], self.edges[1:]
 
 
@@ -326,7 +327,7 @@ class IntegerColumn(NumericColumn):
         bins = min(AUTO_BINS, self.count) if self.bins == "auto" else self.bins
         return [self.lower + (i * self.count) // bins for i in range(bins + 1)]
 
-    def _bin_extremes(self) -> tuple[np.ndarray, np.ndarray]:
+    def bin_extremes(self) -> tuple[np.ndarray, np.ndarray]:
         return self.edges[:-1], self.edges[1:] - 1
 
     def _level_labels(self) -> list[str]:

@@ -83,7 +83,19 @@ def bin_ends(column: Numbers) -> tuple[np.ndarray, np.ndarray]:
     if isinstance(column, ContinuousColumn) and column.decimals is not None:
         first, last = column.grid()
         return first / scale_of(column), last / scale_of(column)
-    return column.edges[:-1], column.edges[1:] - (1 if column.whole else 0)
+    return column.bin_extremes()
+
+
+def quantity_of(column: AnyColumn) -> str:
+    """What a numeric column holds: only columns of one quantity are compared."""
+    if isinstance(column, TimeColumn):
+        return "times"
+    return "dates" if isinstance(column, MomentColumn) else "numbers"
+
+
+def unit_of(column: AnyColumn) -> int:
+    """The seconds in a unit of dates and times; 1 of other numbers."""
+    return column.unit if isinstance(column, MomentColumn) else 1
 
 
 class Node:
@@ -472,19 +484,15 @@ class _Parser:
         if not left.terms and right.terms:
             left, sign, right = right, _FLIPPED[sign], left
         if not left.terms:
-            raise self._error(
-                f"{left.token.text!r} must be a column{self._unknown(left.token.text)}",
-                left.token.at,
-            )
+            raise self._no_column(left.token)
         at, column = left.token.at, left.terms[0][0]
         if left.single and not right.terms and right.single:
             if tolerance is not None:
                 raise self._error("within must follow a comparison of columns", at)
-            quoted = right.token.kind == "text"
             if sign in ("=", "!="):
                 found = self._test(column, [right.token])
                 return Not(found) if sign == "!=" else found
-            return self._ordered(column, sign, right.token, quoted)
+            return self._ordered(column, sign, right.token)
         if sign == "!=":
             return Not(self._relation(left, "=", right, tolerance))
         if sign in (">", ">="):
@@ -504,14 +512,7 @@ class _Parser:
         for column, _ in terms:
             if not isinstance(column, Numbers):
                 raise self._error(f"{column.name} ({column.kind}) must hold numbers or dates", at)
-        kinds = {
-            "times"
-            if isinstance(c, TimeColumn)
-            else "dates"
-            if isinstance(c, MomentColumn)
-            else "numbers"
-            for c, _ in terms
-        }
+        kinds = {quantity_of(column) for column, _ in terms}
         if len(kinds) > 1:
             named = ", ".join(f"{c.name} ({c.kind})" for c, _ in terms)
             raise self._error(f"{named} must be of one kind", at)
@@ -522,9 +523,8 @@ class _Parser:
         columns: dict[str, Numbers] = {}
         for column, factor in terms:
             assert isinstance(column, Numbers)
-            unit = column.unit if isinstance(column, MomentColumn) else 1
             columns[column.name] = column
-            sums[column.name] = sums.get(column.name, 0.0) + factor * unit
+            sums[column.name] = sums.get(column.name, 0.0) + factor * unit_of(column)
         parts = tuple((columns[name], factor) for name, factor in sums.items() if factor)
         if not parts:
             raise self._error("must compare different columns", at)
@@ -558,7 +558,7 @@ class _Parser:
                 if not _public(column):
                     hidden = True  # a value that a purchase does not list is one of OTHER
                     continue
-                raise self._error(self._of_value(error, value), value.at) from None
+                raise self._of_value(error, value) from None
         agrees, spans = agreeing(column, options)
         unknown = np.zeros(column.size, bool)
         if column.missing_code is not None:
@@ -567,17 +567,18 @@ class _Parser:
             unknown[column.other_code] = not agrees[column.other_code]
         return Test(column, agrees, unknown, spans)
 
-    def _ordered(self, column: AnyColumn, sign: str, token: _Token, quoted: bool) -> Test:
+    def _ordered(self, column: AnyColumn, sign: str, token: _Token) -> Test:
         try:
-            agrees, spans = compared(column, sign, token.text, not quoted)
+            agrees, spans = compared(column, sign, token.text, token.kind != "text")
         except UsageError as error:
-            raise self._error(self._of_value(error, token), token.at) from None
+            raise self._of_value(error, token) from None
         unknown = np.arange(column.size) >= column.levels
         return Test(column, agrees & ~unknown, unknown, spans)
 
-    def _of_value(self, error: UsageError, token: _Token) -> str:
+    def _of_value(self, error: UsageError, token: _Token) -> ValueError:
         """What is wrong with a value, or with the name of a column that was meant."""
-        return str(error).removeprefix("where: ") + like(token.text, self.columns)
+        problem = str(error).removeprefix("where: ") + like(token.text, self.columns)
+        return self._error(problem, token.at)
 
     def _set(self) -> list[_Token]:
         if not self._takes("{"):
@@ -627,16 +628,19 @@ class _Parser:
         token = self._now
         name = token.text[1:-1].replace('""', '"') if token.kind == "name" else token.text
         if token.kind not in ("name", "word") or name not in self.columns:
-            raise self._error(f"{token.text!r} must be a column{self._unknown(name)}")
+            raise self._no_column(token, name)
         self.place += 1
         self.named[name] = None
         return self.columns[name]
 
     def _lone(self, found: _Sum) -> AnyColumn:
         if not (found.single and found.terms):
-            known = self._unknown(found.token.text)
-            raise self._error(f"{found.token.text!r} must be a column{known}", found.token.at)
+            raise self._no_column(found.token)
         return found.terms[0][0]
+
+    def _no_column(self, token: _Token, name: str = "") -> ValueError:
+        known = self._unknown(name or token.text)
+        return self._error(f"{token.text!r} must be a column{known}", token.at)
 
     def _unknown(self, name: str) -> str:
         return f", one of {', '.join(self.columns)}{like(name, self.columns)}"

@@ -25,7 +25,13 @@ from marginalsyn.table.columns import (
 )
 from marginalsyn.table.made import KINDS, MadeColumn
 from marginalsyn.table.margins import PublicMargin, check_margins, margin_of, read_margin
-from marginalsyn.table.moments import DateColumn, DatetimeColumn, MomentColumn, TimeColumn
+from marginalsyn.table.moments import (
+    MOMENTS,
+    DateColumn,
+    DatetimeColumn,
+    MomentColumn,
+    TimeColumn,
+)
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn, NumericColumn
 from marginalsyn.table.parts import part_columns, part_name, parts_of
 from marginalsyn.table.unit import SurveyWeight, Unit
@@ -594,7 +600,7 @@ class Schema(BaseModel):
 
 def _given(column: Any, field: str) -> Any:
     """A field of a column that is a dict or a model; None where what was given is neither."""
-    return column.get(field) if isinstance(column, dict) else getattr(column, field, None)
+    return column.get(field) if isinstance(column, Mapping) else getattr(column, field, None)
 
 
 def _take_out_made(data: dict[str, Any]) -> dict[str, Any]:
@@ -655,15 +661,15 @@ def _with_parts(data: dict[str, Any]) -> dict[str, Any]:
     """The fields with a column for every part of a date, behind the date where it is new."""
     given = data.get("columns")
     columns = list(given) if isinstance(given, list | tuple) else []
-    if not any(_part(column, "parts") for column in columns):
+    if not any(_given(column, "parts") for column in columns):
         return data
     dates = [
         column if isinstance(column, MomentColumn) else _moment(column)
         for column in columns
-        if _part(column, "parts")
+        if _given(column, "parts")
     ]
     found = {part.name: part for date in dates if date for part in part_columns(date)}
-    named = [_part(column, "name") for column in columns]
+    named = [_given(column, "name") for column in columns]
     complete: list[Any] = []
     for column, name in zip(columns, named, strict=True):
         complete.append(found.get(name, column))
@@ -673,19 +679,10 @@ def _with_parts(data: dict[str, Any]) -> dict[str, Any]:
     return {**data, "columns": tuple(complete)}
 
 
-def _part(column: Any, field: str) -> Any:
-    return column.get(field) if isinstance(column, Mapping) else getattr(column, field, None)
-
-
 def _moment(column: Any) -> MomentColumn | None:
     """The date that a mapping describes; None where something is wrong: that is reported later."""
-    kinds: dict[str, type[MomentColumn]] = {
-        "date": DateColumn,
-        "datetime": DatetimeColumn,
-        "time": TimeColumn,
-    }
     try:
-        return kinds[column["kind"]].model_validate(column)
+        return MOMENTS[column["kind"]].model_validate(column)
     except (KeyError, ValidationError):
         return None
 
