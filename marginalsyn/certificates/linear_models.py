@@ -21,7 +21,7 @@ import numpy as np
 
 from marginalsyn.errors import UsageError
 from marginalsyn.table.design import CodedRows, names_of_features, scaled_features
-from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
+from marginalsyn.table.numeric import NumberColumn
 from marginalsyn.table.schema import AnyColumn, Schema
 from marginalsyn.table.vectors import ABSENT, numbers_of, scaled_slots
 
@@ -122,7 +122,7 @@ class Frame:
 
 def _codes(column: AnyColumn, units: np.ndarray) -> np.ndarray:
     """The codes of one column's unit coordinates."""
-    if not isinstance(column, IntegerColumn | ContinuousColumn):
+    if not isinstance(column, NumberColumn):
         return units.astype(np.int64)
     bins = np.searchsorted(column.edges[1:-1], numbers_of(column, units), side="right")
     return np.where(units == ABSENT, column.size - 1 if column.nullable else 0, bins)

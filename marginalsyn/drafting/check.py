@@ -14,9 +14,8 @@ import numpy as np
 from marginalsyn.drafting.survey import frequent, lots, numbers_of
 from marginalsyn.errors import SchemaError
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn
-from marginalsyn.table.conditions import Numbers
 from marginalsyn.table.keeping import Values
-from marginalsyn.table.numeric import IntegerColumn
+from marginalsyn.table.numeric import IntegerColumn, NumberColumn
 from marginalsyn.table.schema import AnyColumn, Schema
 from marginalsyn.validation import like
 
@@ -160,7 +159,7 @@ def values_of_rows(
         table = connection.table if most is None else connection.table.limit(most)
         plain: Any = encoding.prepared(table, columns)
         coded = [encoding.code(plain[c.name], c, tokens).name(f"c{c.name}") for c in columns]
-        numeric = [c.name for c in columns if isinstance(c, Numbers)]
+        numeric = [c.name for c in columns if isinstance(c, NumberColumn)]
         amounts = [plain[name].cast("float64").name(f"n{name}") for name in numeric]
         rows = connection.backend.to_pyarrow(plain.select(*coded, *amounts))
     codes = np.column_stack([rows.column(f"c{column.name}").to_numpy() for column in columns])

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from marginalsyn.drafting.check import columns_of_rows, values_of_rows
-from marginalsyn.table.conditions import Numbers
 from marginalsyn.table.keeping import cells_of
 from marginalsyn.table.moments import MomentColumn
+from marginalsyn.table.numeric import NumberColumn
 from marginalsyn.table.rules import quantity_of, quoted, unit_of
 from marginalsyn.table.schema import AnyColumn, Schema
 
@@ -50,10 +50,10 @@ def propose_rules(data: Any, schema: Schema, *, sep: str | None = None) -> tuple
     found: list[str] = []
     for left, right in pairs:
         both = known[left.name] & known[right.name]
-        if isinstance(left, Numbers) and isinstance(right, Numbers):
+        if isinstance(left, NumberColumn) and isinstance(right, NumberColumn):
             if both.sum() >= _LEAST and quantity_of(left) == quantity_of(right):
                 found += _order(left, right, numbers, both)
-        elif not isinstance(left, Numbers) and not isinstance(right, Numbers):
+        elif not isinstance(left, NumberColumn) and not isinstance(right, NumberColumn):
             found += _dependency(left, right, places)
     for left, right in pairs:
         found += _absence(left, right, places[right.name], known, numbers)
@@ -65,7 +65,7 @@ def _name(column: AnyColumn) -> str:
 
 
 def _order(
-    left: Numbers, right: Numbers, numbers: dict[str, np.ndarray], both: np.ndarray
+    left: NumberColumn, right: NumberColumn, numbers: dict[str, np.ndarray], both: np.ndarray
 ) -> Iterator[str]:
     low, high = (unit_of(column) * numbers[column.name][both] for column in (left, right))
     if (low <= high).all() and low.max() > high.min():
@@ -94,7 +94,7 @@ def _absence(
     if (there == other).all():
         if left.name < right.name:
             yield f"missing({_name(left)}) iff missing({_name(right)})"
-    elif isinstance(right, Numbers):
+    elif isinstance(right, NumberColumn):
         values = numbers[right.name]
         if other.all() and values[~there].max() < values[there].min():
             least = values[there].min()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from marginalsyn.drafting.survey import lots, numbers_of
-from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn, Shape
+from marginalsyn.table.numeric import NumberColumn, Shape
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -139,7 +139,7 @@ def with_tail_bins(column: Any, quantiles: Sequence[float]) -> Any:
         >>> with_tail_bins(crp, [0.3, 0.6, 2, 4.6, 11, 60, 130, 400]).bins
         (0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0, 15.0, 20.0, 30.0, 50.0, 70.0, 100.0)
     """
-    if not isinstance(column, IntegerColumn | ContinuousColumn) or column.bins != "auto":
+    if not isinstance(column, NumberColumn) or column.bins != "auto":
         return column
     lower, upper = float(column.lower), float(column.upper)
     first, low, middle, high = (quantiles[at] for at in (1, 2, 3, 4))

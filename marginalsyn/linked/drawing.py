@@ -44,7 +44,7 @@ from marginalsyn.table.keeping import (
     values_of,
 )
 from marginalsyn.table.made import complete
-from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
+from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn, NumberColumn
 from marginalsyn.table.rules import Cells
 from marginalsyn.table.schema import AnyColumn
 
@@ -132,7 +132,7 @@ class ViewModel:
 
 def amounts_in(column: AnyColumn, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """A number for each code of a numeric column, drawn evenly in its bin; NaN where missing."""
-    assert isinstance(column, IntegerColumn | ContinuousColumn)
+    assert isinstance(column, NumberColumn)
     absent = codes >= column.levels
     bins = np.where(absent, 0, codes)
     low, high = column.edges[bins], column.edges[bins + 1]
@@ -142,7 +142,7 @@ def amounts_in(column: AnyColumn, codes: np.ndarray, rng: np.random.Generator) -
     return np.where(absent, np.nan, drawn)
 
 
-def codes_of(column: IntegerColumn | ContinuousColumn, amounts: np.ndarray) -> np.ndarray:
+def codes_of(column: NumberColumn, amounts: np.ndarray) -> np.ndarray:
     """The codes of numbers."""
     settled = decoding.settle(column, np.where(np.isfinite(amounts), amounts, column.lower))
     found = np.searchsorted(column.edges[1:-1], settled, side="right")
@@ -379,7 +379,7 @@ class ForestModel:
         for column in self._views[f"{name} first"].view.own:
             if column.part == "value" and column.source == order:
                 kind = column.column
-                return kind if isinstance(kind, IntegerColumn | ContinuousColumn) else None
+                return kind if isinstance(kind, NumberColumn) else None
         return None
 
     def _sort(self, rows: dict[str, Rows]) -> None:
@@ -484,7 +484,7 @@ class ForestModel:
             if found.amounts is not None and order is not None and key == order.name:
                 absent = ~np.isfinite(found.amounts)
                 numbers = np.where(absent, order.lower, found.amounts)
-                assert isinstance(column, IntegerColumn | ContinuousColumn)
+                assert isinstance(column, NumberColumn)
                 settled = decoding.settle(column, numbers)
                 values[column.name] = decoding.finish(column, settled, absent)
                 continue

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from marginalsyn.errors import DataError, SchemaError, UsageError
-from marginalsyn.operations.groups import OfPersons
+from marginalsyn.operations.groups import OfPersons, separator
 from marginalsyn.operations.operation import Columns, option
 from marginalsyn.operations.origins import Named, caution_of_rows, with_unit
 
@@ -80,13 +80,7 @@ def pairs_of(typed: str) -> list[tuple[str, str]]:
 class Separated:
     """How a text file separates its fields."""
 
-    sep: str | None = option(
-        None,
-        "The character between the fields of a CSV file. [default=a comma, a tab for .tsv, or "
-        "what the header line shows]",
-        panel="Source",
-        metavar="CHAR",
-    )
+    sep: str | None = separator()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,6 +23,13 @@ if TYPE_CHECKING:
 
 _source = partial(option, panel="Source")
 _budget = partial(option, panel="Budget")
+separator = partial(
+    _source,
+    None,
+    "The character between the fields of a CSV file. [default=a comma, a tab for .tsv, or what the "
+    "header line shows]",
+    metavar="CHAR",
+)
 _data = partial(
     _source,
     None,
@@ -96,12 +103,7 @@ class OfTable:
         "A bundled table instead of --data; see `marginalsyn datasets list`.",
         metavar="NAME",
     )
-    sep: str | None = _source(
-        None,
-        "The character between the fields of a CSV file. [default=a comma, a tab for .tsv, or "
-        "what the header line shows]",
-        metavar="CHAR",
-    )
+    sep: str | None = separator()
     ledger: str | Path | None = _source(
         None,
         "The ledger file to charge, if it is not the one in your data folder (see "

@@ -150,9 +150,9 @@ def _maker(statement: Statement) -> str:
 
 def _values(column: AnyColumn, width: int = 48) -> str:
     """A column's public values in one short line."""
-    from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
+    from marginalsyn.table.numeric import NumberColumn
 
-    if isinstance(column, IntegerColumn | ContinuousColumn):
+    if isinstance(column, NumberColumn):
         bounds = (column.bound(column.lower), column.bound(column.upper))
         text = " to ".join(map(_bound, bounds))
     else:

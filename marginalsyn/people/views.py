@@ -25,7 +25,7 @@ from marginalsyn.errors import SchemaError
 from marginalsyn.people.tree import LinkedSchema, LinkedTable, Lookup
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn, text_of
 from marginalsyn.table.moments import MomentColumn
-from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
+from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn, NumberColumn
 from marginalsyn.table.rules import read_rules, rename
 from marginalsyn.table.schema import AnyColumn, Schema
 from marginalsyn.table.unit import Unit
@@ -221,7 +221,7 @@ def same_name(name: str) -> str:
 
 def gap_column(order: AnyColumn, most: float | None = None) -> AnyColumn:
     """The distance of a row's place in the order to that of the row before, from nought on."""
-    assert isinstance(order, IntegerColumn | ContinuousColumn)
+    assert isinstance(order, NumberColumn)
     name, span = f"{order.name} since before", order.upper - order.lower
     if most is not None:
         # The largest gap is given in days, whatever the moments' unit.

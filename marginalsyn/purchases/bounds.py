@@ -19,13 +19,11 @@ from marginalsyn.errors import SchemaError, UsageError
 from marginalsyn.purchases.purchase import grid_of, with_fields
 from marginalsyn.purchases.quantiles import Grid, QuantilePurchase
 from marginalsyn.table.moments import MomentColumn
-from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
+from marginalsyn.table.numeric import IntegerColumn, NumberColumn
 from marginalsyn.table.schema import Schema
 
 if TYPE_CHECKING:
     from marginalsyn.access.visit import Visit
-
-    Number = IntegerColumn | ContinuousColumn
 
 CELLS = 4096
 MOST_CELLS = 2**20
@@ -60,7 +58,7 @@ class GridPurchase(QuantilePurchase):
             self._check_column(name)
 
     @abstractmethod
-    def fields(self, column: Number, grid: Grid) -> dict[str, Any]:
+    def fields(self, column: NumberColumn, grid: Grid) -> dict[str, Any]:
         """The new fields of a column."""
 
     @property
@@ -93,7 +91,7 @@ class GridPurchase(QuantilePurchase):
             raise SchemaError(
                 f"column ({name!r}) must not be the number of a person's rows: buy-max-rows buys it"
             )
-        if not isinstance(column, IntegerColumn | ContinuousColumn):
+        if not isinstance(column, NumberColumn):
             raise SchemaError(f"column ({name!r}) must be integer or continuous to have bounds")
         if isinstance(column, MomentColumn) and not column.style.dated:
             raise SchemaError(f"column ({name!r}) must have dates to have bounds: a day is one")
@@ -121,7 +119,7 @@ class Bounds(GridPurchase):
             raise UsageError(f"tail ({self.tail}) must be at least 0 and below 0.5")
         super().__post_init__()
 
-    def fields(self, column: Number, grid: Grid) -> dict[str, Any]:
+    def fields(self, column: NumberColumn, grid: Grid) -> dict[str, Any]:
         return _bounded(column, *_around(column, *grid.bounds(self.tail), grid.edges))
 
 
@@ -142,11 +140,11 @@ class Bins(GridPurchase):
     def selections(self) -> int:
         return self.bins - 1
 
-    def fields(self, column: Number, grid: Grid) -> dict[str, Any]:
+    def fields(self, column: NumberColumn, grid: Grid) -> dict[str, Any]:
         return {"bins": _inner(column, grid.bins(self.bins)[1:-1])}
 
 
-def round_edges(column: IntegerColumn | ContinuousColumn) -> tuple[float, ...]:
+def round_edges(column: NumberColumn) -> tuple[float, ...]:
     """Round numbers of every size between a column's bounds, of both signs.
 
     Example:
@@ -167,7 +165,7 @@ def round_edges(column: IntegerColumn | ContinuousColumn) -> tuple[float, ...]:
     return tuple(sorted(end for end in ends if column.lower < end < column.upper))
 
 
-def _most_cells(column: IntegerColumn | ContinuousColumn) -> int:
+def _most_cells(column: NumberColumn) -> int:
     """How many cells a grid can have without one that holds no value."""
     if isinstance(column, IntegerColumn):
         return column.count
@@ -175,7 +173,7 @@ def _most_cells(column: IntegerColumn | ContinuousColumn) -> int:
 
 
 def _around(
-    column: IntegerColumn | ContinuousColumn, low: float, high: float, edges: np.ndarray
+    column: NumberColumn, low: float, high: float, edges: np.ndarray
 ) -> tuple[float, float]:
     """The bounds moved outward, where they leave no room for the public limits of detection."""
     if column.below is not None:
@@ -189,7 +187,7 @@ def _around(
     return low, high
 
 
-def _bounded(column: IntegerColumn | ContinuousColumn, low: float, high: float) -> dict[str, Any]:
+def _bounded(column: NumberColumn, low: float, high: float) -> dict[str, Any]:
     """The new bounds, with the bins that still lie inside them."""
     if isinstance(column, IntegerColumn):
         # The upper end of an integer grid is the first integer beyond its last cell.
@@ -209,7 +207,7 @@ def _bounded(column: IntegerColumn | ContinuousColumn, low: float, high: float) 
     return {"lower": column.bound(lower), "upper": column.bound(upper), "bins": bins}
 
 
-def _inner(column: IntegerColumn | ContinuousColumn, cuts: np.ndarray) -> Any:
+def _inner(column: NumberColumn, cuts: np.ndarray) -> Any:
     """Cuts as a schema writes them; one bin where all quantiles fell together."""
     if isinstance(column, IntegerColumn):
         return tuple(column.bound(int(cut)) for cut in cuts) or 1

@@ -21,7 +21,7 @@ from marginalsyn.errors import SchemaError
 from marginalsyn.privacy.charges import Charge
 from marginalsyn.privacy.zcdp import gaussian_rho, gaussian_sigma
 from marginalsyn.purchases.purchase import Purchase, grid_of, whole_counts, with_fields
-from marginalsyn.table.numeric import PRIVATE, ContinuousColumn, IntegerColumn, Shape
+from marginalsyn.table.numeric import PRIVATE, IntegerColumn, NumberColumn, Shape
 from marginalsyn.table.schema import Schema
 
 if TYPE_CHECKING:
@@ -302,14 +302,14 @@ def _wide(column: Any) -> bool:
     return column.shape is None and (values is None or values > MANY_VALUES)
 
 
-def _values(column: IntegerColumn | ContinuousColumn) -> int | None:
+def _values(column: NumberColumn) -> int | None:
     """How many values the bounds hold; None for a continuum."""
     if isinstance(column, IntegerColumn):
         return column.count
     return None if column.steps is None else column.steps + 1
 
 
-def _cells(column: IntegerColumn | ContinuousColumn) -> int:
+def _cells(column: NumberColumn) -> int:
     """The cells of a column's grid: one a value, as far as a schema may have them.
 
     The last cell of decimal numbers holds the upper bound as well.

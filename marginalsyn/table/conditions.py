@@ -20,14 +20,13 @@ from marginalsyn.table.codec import Codec
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn, text_of, trim
 from marginalsyn.table.decoding import finish
 from marginalsyn.table.moments import MomentColumn
-from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
+from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn, NumberColumn
 from marginalsyn.table.schema import AnyColumn, Schema
 from marginalsyn.validation import like, shown
 
 MISSING = "missing"
 _COMPARISON = re.compile(r"^([^=<>!]+)(<=|>=|!=|==|=|<|>)(.*\S.*)$", re.DOTALL)
 _RANGE = re.compile(r"^\s*(.*?)\s*\.\.\s*(.*?)\s*$")
-Numbers = IntegerColumn | ContinuousColumn
 # Rows drawn at a time, and in all, where those that agree are picked out.
 _BATCH, _MOST = 2**16, 2**23
 
@@ -54,7 +53,7 @@ class Condition:
     def decode(self, codes: np.ndarray, rng: np.random.Generator) -> pd.Series:
         """Values of numeric codes, each drawn evenly from those of its bin that agree."""
         column = self.column
-        assert isinstance(column, Numbers)
+        assert isinstance(column, NumberColumn)
         absent = codes >= column.levels
         bins = np.where(absent, int(np.argmax(self.weights[: column.levels])), codes)
         low, high, width = _overlaps(column, self.spans)
@@ -182,7 +181,7 @@ def _condition(column: AnyColumn, clauses: Sequence[tuple[str, Any]], spelt: boo
         codes &= some
         spans = _merged([(max(a, c), min(b, d)) for a, b in spans for c, d in ranges])
     weights = codes.astype(float)
-    if isinstance(column, Numbers):
+    if isinstance(column, NumberColumn):
         width, whole = (
             _overlaps(column, part)[2].sum(axis=0) if part else np.zeros(column.levels)
             for part in (spans, ((-math.inf, math.inf),))
@@ -197,11 +196,11 @@ def _condition(column: AnyColumn, clauses: Sequence[tuple[str, Any]], spelt: boo
                 if any(low == high for low, high in spans) and not stepped(column)
                 else f"it has those from {column.bound(column.lower)} to "
                 f"{column.bound(column.upper)}"
-                if isinstance(column, Numbers)
+                if isinstance(column, NumberColumn)
                 else "none is named"
             )
         )
-    return Condition(column, weights, spans if isinstance(column, Numbers) else ())
+    return Condition(column, weights, spans if isinstance(column, NumberColumn) else ())
 
 
 def compared(
@@ -226,7 +225,7 @@ def compared(
 def _check_order(column: AnyColumn, sign: str, asked: Any) -> None:
     if asked == MISSING and not _listed_as(column, asked):
         raise UsageError(f"{column.name} ({sign}{asked}) must be = or !=: missing has no order")
-    if not (isinstance(column, Numbers) or column.ordered):
+    if not (isinstance(column, NumberColumn) or column.ordered):
         raise UsageError(
             f"{column.name} ({sign}{asked}) must be = or !=: the column's values have no order"
         )
@@ -243,7 +242,7 @@ def agreeing(
             if column.missing_code is None:
                 raise UsageError(f"{column.name} (missing) must be a value: it is never missing")
             codes[column.missing_code] = True
-        elif isinstance(column, Numbers):
+        elif isinstance(column, NumberColumn):
             spans.append(_span(column, *_ends(option)))
         else:
             low, high = _ends(option, column.ordered)
@@ -305,7 +304,7 @@ def _code(column: AnyColumn, value: Any) -> int:
         raise UsageError(f"where: {error}") from None
 
 
-def _span(column: Numbers, low: Any, high: Any) -> tuple[float, float]:
+def _span(column: NumberColumn, low: Any, high: Any) -> tuple[float, float]:
     """A range in the column's own steps, both ends included."""
     ends = [_number(column, low, up=False), _number(column, high, up=True)]
     if ends[0] > ends[1]:
@@ -319,7 +318,7 @@ def _span(column: Numbers, low: Any, high: Any) -> tuple[float, float]:
     )
 
 
-def _number(column: Numbers, value: Any, *, up: bool) -> float:
+def _number(column: NumberColumn, value: Any, *, up: bool) -> float:
     if value is None:
         return math.inf if up else -math.inf
     if isinstance(column, MomentColumn):
@@ -364,7 +363,7 @@ def scale_of(column: AnyColumn) -> float:
 
 
 def _overlaps(
-    column: Numbers, spans: Sequence[tuple[float, float]]
+    column: NumberColumn, spans: Sequence[tuple[float, float]]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """By range and bin: the first and the last value in both, and how much that is."""
     first, last = column.bin_extremes()

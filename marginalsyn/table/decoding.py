@@ -10,7 +10,7 @@ import pandas as pd
 
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn
 from marginalsyn.table.moments import MomentColumn
-from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn, Shape
+from marginalsyn.table.numeric import IntegerColumn, NumberColumn, Shape
 from marginalsyn.table.parts import codes_of, part_columns, part_name, steer
 from marginalsyn.table.schema import AnyColumn, Schema
 
@@ -36,7 +36,7 @@ def drawn(
     numbers: dict[str, np.ndarray] = {}
     true: dict[int, np.ndarray] = {}
     for column in columns:
-        if not isinstance(column, IntegerColumn | ContinuousColumn):
+        if not isinstance(column, NumberColumn):
             continue
         own = np.ascontiguousarray(codes[:, places[column.name]])
         numbers[column.name] = draw_numbers(column, own, rng)
@@ -64,7 +64,7 @@ def series(
     """Codes and numbers as a release's columns."""
     for place, column in enumerate(columns):
         own = np.ascontiguousarray(codes[:, place])
-        if isinstance(column, IntegerColumn | ContinuousColumn):
+        if isinstance(column, NumberColumn):
             absent = own >= column.levels
             known = np.where(absent, column.lower, numbers[column.name])
             yield finish(column, known, absent)
@@ -92,9 +92,7 @@ def decode(column: AnyColumn, codes: np.ndarray, rng: np.random.Generator) -> pd
     return finish(column, draw_numbers(column, codes, rng), codes >= column.levels)
 
 
-def draw_numbers(
-    column: IntegerColumn | ContinuousColumn, codes: np.ndarray, rng: np.random.Generator
-) -> np.ndarray:
+def draw_numbers(column: NumberColumn, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """A number inside the bin of every code; of missing ones, inside the first."""
     bins = np.where(codes >= column.levels, 0, codes)
     if isinstance(column.shape, Shape) and len(bins):
@@ -115,7 +113,7 @@ def draw_numbers(
 
 
 def _shaped(
-    column: IntegerColumn | ContinuousColumn,
+    column: NumberColumn,
     shape: Shape,
     bins: np.ndarray,
     rng: np.random.Generator,
@@ -138,9 +136,7 @@ def _shaped(
     return np.clip(drawn, edges[bins], below)
 
 
-def finish(
-    column: IntegerColumn | ContinuousColumn, values: np.ndarray, absent: np.ndarray
-) -> pd.Series:
+def finish(column: NumberColumn, values: np.ndarray, absent: np.ndarray) -> pd.Series:
     """Return numbers with the column's dtype, or as the texts that a column of such holds.
 
     ``absent`` rows are missing if it is nullable.
@@ -161,7 +157,7 @@ def finish(
     return pd.Series(numbers, name=column.name)
 
 
-def settle(column: IntegerColumn | ContinuousColumn, values: np.ndarray) -> np.ndarray:
+def settle(column: NumberColumn, values: np.ndarray) -> np.ndarray:
     """Return numbers within the bounds as the column writes them: whole, or with its decimals."""
     if isinstance(column, IntegerColumn):
         return np.clip(np.floor(values), column.lower, column.upper)

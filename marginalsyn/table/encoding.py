@@ -22,9 +22,9 @@ import numpy as np
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn, Column, text_of, trim
 from marginalsyn.table.engine import engine_of
 from marginalsyn.table.moments import MomentColumn
-from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
+from marginalsyn.table.numeric import IntegerColumn, NumberColumn
 from marginalsyn.table.timetext import digits_of, moment_of
-from marginalsyn.table.wording import PLAIN, as_double, read_number
+from marginalsyn.table.wording import PLAIN, as_double, exact, read_number
 
 # Texts that every engine casts to a double without overflow: at most 40 characters and an
 # exponent below 250. No backslashes: engines disagree on them in a literal.
@@ -95,7 +95,7 @@ def step(table: ir.Table) -> ir.Table:
 
 def code(prepared: ir.Value, column: Column, tokens: Sequence[str]) -> ir.Value:
     """The code of a prepared value, an int32 that is never null."""
-    if isinstance(column, IntegerColumn | ContinuousColumn):
+    if isinstance(column, NumberColumn):
         known = _bin(prepared, column)
         rest = ibis.literal(column.absent_code)
     else:
@@ -111,7 +111,7 @@ def unit(
     prepared: ir.Value, column: Column, tokens: Sequence[str], absent: float = 0.5
 ) -> ir.Value:
     """The place of a prepared value in [0, 1], ``absent`` where missing. Listed kinds: the code."""
-    if not isinstance(column, IntegerColumn | ContinuousColumn):
+    if not isinstance(column, NumberColumn):
         return code(prepared, column, tokens).cast("float64")
     span = (column.upper - column.lower) or 1
     return ibis.cases(
@@ -122,7 +122,7 @@ def unit(
     ).cast("float64")
 
 
-def clipped(prepared: ir.Value, column: IntegerColumn | ContinuousColumn) -> ir.Value:
+def clipped(prepared: ir.Value, column: NumberColumn) -> ir.Value:
     """The number itself inside the bounds; null where missing."""
     lower, upper = float(column.lower), float(column.upper)
     return ibis.cases((prepared <= lower, lower), (prepared >= upper, upper), else_=prepared)
@@ -246,7 +246,7 @@ def quantity(value: ir.Value, column: Column) -> ir.Value:
 
 
 def _quantity(value: ir.Value, column: Column) -> ir.Value:
-    if not isinstance(column, IntegerColumn | ContinuousColumn) or not column.worded:
+    if not isinstance(column, NumberColumn) or not column.worded:
         return number(value)
     if not value.type().is_string():
         return number(value)
@@ -399,7 +399,7 @@ def _pick(value: ir.Value, codes: Mapping[Any, int | None]) -> ir.Value:
     return value.cases(*branches, else_=ibis.null("int32"))
 
 
-def _bin(value: ir.Value, column: IntegerColumn | ContinuousColumn) -> ir.Value:
+def _bin(value: ir.Value, column: NumberColumn) -> ir.Value:
     """The bin of a double, null where it is null."""
     if isinstance(column, IntegerColumn) and column.unit_bins:
         # Clipped before it is floored: engines floor to a 64-bit integer, where infinity fails.
@@ -421,15 +421,11 @@ def _search(value: ir.Value, inner: Sequence[float], first: int) -> ir.Value:
     return ibis.ifelse(value < inner[middle], below, above)
 
 
-def _even_bin(inside: ir.Value, column: IntegerColumn | ContinuousColumn) -> ir.Value:
+def _even_bin(inside: ir.Value, column: NumberColumn) -> ir.Value:
     """The bin of a double within the bounds, where ``even_bins`` holds; null where it is null."""
 
     def floor(number: ir.Value) -> ir.Value:
         return number.floor().cast("float64")
-
-    def exact(constant: float) -> ir.Value:
-        # As a text, since engines may read bare digits as a decimal number of few places.
-        return ibis.literal(repr(float(constant))).cast("float64")
 
     place = _place(inside, column, floor, exact)
     low = (inside < _edge(place, column, floor, exact)).cast("int32")
@@ -438,7 +434,7 @@ def _even_bin(inside: ir.Value, column: IntegerColumn | ContinuousColumn) -> ir.
     return ibis.cases((found < 0, 0), (found >= column.levels, column.levels - 1), else_=found)
 
 
-def even_bins(column: IntegerColumn | ContinuousColumn) -> bool:
+def even_bins(column: NumberColumn) -> bool:
     """Whether arithmetic finds the bin of every number: its own place, or one from it.
 
     A place never falls where the number grows, however the arithmetic is rounded. It is therefore
@@ -460,7 +456,7 @@ Arithmetic = Callable[[Any], Any]
 
 def _place(
     value: Any,
-    column: IntegerColumn | ContinuousColumn,
+    column: NumberColumn,
     floor: Arithmetic,
     exact: Arithmetic = float,
 ) -> Any:
@@ -471,7 +467,7 @@ def _place(
 
 def _edge(
     place: Any,
-    column: IntegerColumn | ContinuousColumn,
+    column: NumberColumn,
     floor: Arithmetic,
     exact: Arithmetic = float,
 ) -> Any:

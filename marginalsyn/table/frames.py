@@ -17,7 +17,7 @@ from marginalsyn.table.arrow import ArrowStream, frame_of
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.columns import CategoricalColumn, text_of
 from marginalsyn.table.moments import MomentColumn
-from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
+from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn, NumberColumn
 from marginalsyn.table.schema import AnyColumn, Schema
 from marginalsyn.validation import shown
 
@@ -283,7 +283,7 @@ def _texts(series: pd.Series) -> pd.Series:
 
 def _parsed(texts: pd.Series, column: AnyColumn) -> pd.Series:
     missing = texts.isna() | ((texts == "") & column.nullable)
-    if isinstance(column, IntegerColumn | ContinuousColumn) and column.worded:
+    if isinstance(column, NumberColumn) and column.worded:
         return texts.where(~missing, None)
     if isinstance(column, IntegerColumn):
         return pd.to_numeric(texts.mask(missing)).astype("Int64")
@@ -297,7 +297,7 @@ def _parsed(texts: pd.Series, column: AnyColumn) -> pd.Series:
 
 
 def _values(column: AnyColumn) -> list[Any]:
-    if isinstance(column, IntegerColumn | ContinuousColumn):
+    if isinstance(column, NumberColumn):
         return []
     if isinstance(column, CategoricalColumn) and column.other:
         return [*column.values, column.other_label]
@@ -306,11 +306,11 @@ def _values(column: AnyColumn) -> list[Any]:
 
 def _strange(series: pd.Series, column: AnyColumn, schema: Schema) -> list[Any]:
     """The values that the column cannot hold."""
-    if isinstance(column, IntegerColumn | ContinuousColumn) and column.worded:
+    if isinstance(column, NumberColumn) and column.worded:
         texts = series.drop_duplicates()
         found = Codec(schema.select([column.name])).numbers(texts.to_frame(), column.name)
         return texts[~((found >= column.lower) & (found <= column.upper))].tolist()
-    if isinstance(column, IntegerColumn | ContinuousColumn):
+    if isinstance(column, NumberColumn):
         numbers = pd.to_numeric(series, errors="coerce").astype("float64")
         return series[~numbers.between(column.lower, column.upper)].tolist()
     allowed = {text_of(value) for value in _values(column)}

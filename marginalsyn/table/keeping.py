@@ -21,8 +21,8 @@ from marginalsyn.errors import DataError
 from marginalsyn.table import decoding
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.columns import CategoricalColumn
-from marginalsyn.table.conditions import Numbers
 from marginalsyn.table.moments import MomentColumn
+from marginalsyn.table.numeric import NumberColumn
 from marginalsyn.table.parts import part_name
 from marginalsyn.table.rules import Cells, Linear, Rule, mapped, read_rules
 
@@ -407,7 +407,7 @@ def values_of(frame: pd.DataFrame, schema: Schema) -> Values:
     codec, numbers = Codec(schema), {}
     codes = codec.encode(frame)
     for column in schema.columns:
-        if isinstance(column, Numbers):
+        if isinstance(column, NumberColumn):
             numbers[column.name] = (
                 codec.numbers(frame, column.name)
                 if column.worded

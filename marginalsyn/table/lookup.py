@@ -22,7 +22,7 @@ from marginalsyn.table import encoding
 from marginalsyn.table.columns import MOST_INTEGER, BooleanColumn, CategoricalColumn, Column, trim
 from marginalsyn.table.engine import private_engine
 from marginalsyn.table.moments import DAY, MomentColumn
-from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
+from marginalsyn.table.numeric import IntegerColumn, NumberColumn
 
 # Texts with a place in a column's table, and cells of a number's grid: more make long queries.
 MOST_TEXTS = 2**12
@@ -91,7 +91,7 @@ def _of_number(raw: ir.Value, column: Column, tokens: Sequence[str]) -> ir.Value
     kind = raw.type()
     if isinstance(column, MomentColumn) or not (kind.is_numeric() or kind.is_boolean()):
         return None
-    if not isinstance(column, IntegerColumn | ContinuousColumn):
+    if not isinstance(column, NumberColumn):
         return encoding.code(raw, column, tokens) if kind.is_boolean() else None
     value = encoding.prepare(raw, column)
     if isinstance(column, IntegerColumn) and column.unit_bins:

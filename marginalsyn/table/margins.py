@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import numpy as np
 
 from marginalsyn.errors import UsageError, reason_of
-from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
+from marginalsyn.table.numeric import NumberColumn
 from marginalsyn.validation import like, shown
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ def code_of_label(column: Column, label: Any) -> int | None:
     """The code that a label of a margin means: a value, a bin's label, or a range that is a bin.
 
     Example:
-        >>> from marginalsyn.table.numeric import IntegerColumn
+        >>> from marginalsyn.table.numeric import (IntegerColumn, NumberColumn)
         >>> age = IntegerColumn(name="age", lower=0, upper=99, bins=(18, 65))
         >>> [code_of_label(age, text) for text in ("0-17", "65+", "[18, 65)", "10-17")]
         [0, 2, 1, None]
@@ -240,11 +240,11 @@ def code_of_label(column: Column, label: Any) -> int | None:
         return folded.index(text.lower()) if folded.count(text.lower()) == 1 else None
 
 
-def _numeric(column: Column) -> TypeGuard[IntegerColumn | ContinuousColumn]:
-    return isinstance(column, IntegerColumn | ContinuousColumn)
+def _numeric(column: Column) -> TypeGuard[NumberColumn]:
+    return isinstance(column, NumberColumn)
 
 
-def _bin_of(column: IntegerColumn | ContinuousColumn, text: str) -> int | None:
+def _bin_of(column: NumberColumn, text: str) -> int | None:
     """The bin that a range is, by its ends; values out of bounds lie in the bins at the ends."""
     found = _RANGE.match(text)
     if found is None:

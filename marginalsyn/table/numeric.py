@@ -461,3 +461,7 @@ class ContinuousColumn(NumericColumn):
                 f"decimals ({decimals}) must be more, or bins fewer: the bin "
                 f"{self._level_labels()[int(np.argmax(first > last))]} holds no such number"
             )
+
+
+NumberColumn = IntegerColumn | ContinuousColumn
+"""Every column with bounds and bins, dates and times among them."""

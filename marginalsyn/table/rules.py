@@ -20,7 +20,6 @@ from marginalsyn.errors import UsageError
 from marginalsyn.table.columns import CategoricalColumn
 from marginalsyn.table.conditions import (
     MISSING,
-    Numbers,
     agreeing,
     alternatives,
     compared,
@@ -28,7 +27,7 @@ from marginalsyn.table.conditions import (
     stepped,
 )
 from marginalsyn.table.moments import MomentColumn, TimeColumn
-from marginalsyn.table.numeric import ContinuousColumn
+from marginalsyn.table.numeric import ContinuousColumn, NumberColumn
 from marginalsyn.validation import like, shown
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ class Cells:
     codes: Mapping[str, np.ndarray]
     numbers: Mapping[str, np.ndarray] | None = None
 
-    def ends(self, column: Numbers) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def ends(self, column: NumberColumn) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The least and the largest value of every cell, and where none is known."""
         codes = self.codes[column.name]
         absent = codes >= column.levels
@@ -78,7 +77,7 @@ class Cells:
         return low[bins], high[bins], absent
 
 
-def bin_ends(column: Numbers) -> tuple[np.ndarray, np.ndarray]:
+def bin_ends(column: NumberColumn) -> tuple[np.ndarray, np.ndarray]:
     """The first and the last value of every bin."""
     if isinstance(column, ContinuousColumn) and column.decimals is not None:
         first, last = column.grid()
@@ -119,7 +118,7 @@ class Test(Node):
         codes = cells.codes[self.column.name]
         yes, unknown = self.agrees[codes], self.unknown[codes]
         no = ~yes & ~unknown
-        if isinstance(self.column, Numbers):
+        if isinstance(self.column, NumberColumn):
             low, high, absent = cells.ends(self.column)
             if stepped(self.column):
                 low, high = (np.rint(end * scale_of(self.column)) for end in (low, high))
@@ -135,7 +134,7 @@ class Test(Node):
 class Linear(Node):
     """A sum of columns, each with a factor, that is at most 0, below 0, or 0."""
 
-    terms: tuple[tuple[Numbers, float], ...]
+    terms: tuple[tuple[NumberColumn, float], ...]
     constant: float
     sign: str
     tolerance: float
@@ -365,7 +364,7 @@ class _Parser:
         self._needs("determines")
         target = self._column()
         for column in (source, target):
-            if isinstance(column, Numbers) and column.levels < column.upper - column.lower + 1:
+            if isinstance(column, NumberColumn) and column.levels < column.upper - column.lower + 1:
                 raise self._error(
                     f"{column.name} must have listed values, or a bin for every number: state "
                     "ranges as `age < 15 -> group = child`"
@@ -510,7 +509,7 @@ class _Parser:
     ) -> Linear:
         """A comparison of sums of one kind; dates count in seconds, numbers added to them days."""
         for column, _ in terms:
-            if not isinstance(column, Numbers):
+            if not isinstance(column, NumberColumn):
                 raise self._error(f"{column.name} ({column.kind}) must hold numbers or dates", at)
         kinds = {quantity_of(column) for column, _ in terms}
         if len(kinds) > 1:
@@ -520,9 +519,9 @@ class _Parser:
             raise self._error("nothing can be added to a time of day", at)
         day = DAY if kinds == {"dates"} else 1
         sums: dict[str, float] = {}
-        columns: dict[str, Numbers] = {}
+        columns: dict[str, NumberColumn] = {}
         for column, factor in terms:
-            assert isinstance(column, Numbers)
+            assert isinstance(column, NumberColumn)
             columns[column.name] = column
             sums[column.name] = sums.get(column.name, 0.0) + factor * unit_of(column)
         parts = tuple((columns[name], factor) for name, factor in sums.items() if factor)

@@ -32,7 +32,7 @@ from marginalsyn.table.moments import (
     MomentColumn,
     TimeColumn,
 )
-from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn, NumericColumn
+from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn, NumberColumn, NumericColumn
 from marginalsyn.table.parts import part_columns, part_name, parts_of
 from marginalsyn.table.unit import SurveyWeight, Unit
 from marginalsyn.validation import explain, like, shown
@@ -577,7 +577,7 @@ class Schema(BaseModel):
             column.code_of(self.positive)
         except ValueError as error:
             raise ValueError(f"positive: {error}") from None
-        if isinstance(column, IntegerColumn | ContinuousColumn) and not (
+        if isinstance(column, NumberColumn) and not (
             column.lower <= float(self.positive) <= column.upper
         ):
             raise ValueError(

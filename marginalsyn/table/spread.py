@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from marginalsyn.table.codec import Codec
-from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
+from marginalsyn.table.numeric import NumberColumn
 from marginalsyn.table.schema import AnyColumn, Schema
 
 MOSTLY = 0.8
@@ -103,7 +103,7 @@ def _sentence(
     if column.other_code is not None and shares[column.other_code] - slack >= MOSTLY:
         name = column.labels()[column.other_code]
         return f"{shares[column.other_code]:.0%} {name}: check its categories, or drop it"
-    if not isinstance(column, IntegerColumn | ContinuousColumn) or column.levels < FEWEST_BINS:
+    if not isinstance(column, NumberColumn) or column.levels < FEWEST_BINS:
         return ""
     known = shares[: column.levels].sum()
     for end, side, code in (("first", "lower", 0), ("last", "upper", column.levels - 1)):

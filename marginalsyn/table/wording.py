@@ -172,7 +172,7 @@ def _quantity(text: ir.Value, style: NumberFormat) -> ir.Value:
         if style.factor == 1:
             return _spelt_number(text, style)
         text = ibis.ifelse(ibis.or_(*[text.contains(part) for part in units]), text, none)
-        return _spelt_number(text, style) * _exact(style.factor)
+        return _spelt_number(text, style) * exact(style.factor)
     for part in units:
         text = text.replace(part, "")
     joint = "".join(map(_class, style.joint.strip()))
@@ -180,11 +180,11 @@ def _quantity(text: ir.Value, style: NumberFormat) -> ir.Value:
     both = ibis.ifelse(text.strip().re_search(pattern), text.strip(), none)
     bare = style.model_copy(update={"prefix": "", "suffix": ""})
     large = _spelt_number(both.re_extract(pattern, 1), bare)
-    small = ibis.coalesce(_spelt_number(both.re_extract(pattern, 2), bare), _exact(0))
-    return (large * _exact(style.parts) + small) * _exact(style.factor)
+    small = ibis.coalesce(_spelt_number(both.re_extract(pattern, 2), bare), exact(0))
+    return (large * exact(style.parts) + small) * exact(style.factor)
 
 
-def _exact(constant: float) -> ir.Value:
+def exact(constant: float) -> ir.Value:
     # As a text, since engines may read bare digits as a decimal number of few places.
     return ibis.literal(repr(float(constant))).cast("float64")
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
+from marginalsyn.table.numeric import NumberColumn
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,7 +70,7 @@ def codes_of(frame: pd.DataFrame, schema: Schema) -> tuple[np.ndarray, np.ndarra
     """
     codes, places = [], []
     for column in schema.columns:
-        assert isinstance(column, IntegerColumn | ContinuousColumn)
+        assert isinstance(column, NumberColumn)
         values = frame[column.name].to_numpy(dtype=float)
         low, high = float(column.lower), float(column.upper)
         places.append(np.clip((values - low) / max(high - low, 1e-300), 0.0, 1.0))

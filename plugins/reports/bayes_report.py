@@ -9,7 +9,7 @@ mode is round, so few leapfrog steps are enough.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ import numpy as np
 from marginalsyn.errors import UsageError
 from marginalsyn.evaluation.reports import Block, Blocks, Case, Fact, Options, RealData, Report
 from marginalsyn.evaluation.view import Item, Table
+from marginalsyn.plugins.reports.tstr_report import source
 from marginalsyn.progress import Progress
 
 # The standard deviation of a coefficient's prior, for features in [-1, 1].
@@ -75,7 +76,7 @@ class BayesReport(Report):
     def facts(self, block: Block) -> Iterable[Fact]:
         for result in block["results"]:
             for metric in _METRICS:
-                yield Fact(_source(result), metric, result[metric])
+                yield Fact(source(result), metric, result[metric])
 
     def show(self, blocks: Blocks, combined: Block | None = None) -> Iterator[Item]:
         first = next(iter(blocks.values()))
@@ -91,16 +92,11 @@ class BayesReport(Report):
             for r in block["results"]:
                 real = r["trained_on"] == "real"
                 if not (real and rows):
-                    name = _source(r) if real or len(blocks) == 1 else f"{case}, {_source(r)}"
+                    name = source(r) if real or len(blocks) == 1 else f"{case}, {source(r)}"
                     rows.append((name, *(r[metric] for metric in _METRICS)))
         predictive = first["results"][0]["predictive_of"]
         head = ("rows", "mean shift", "coverage", "width", f"predictive {predictive}", "R-hat")
         yield Table(head, rows)
-
-
-def _source(result: Mapping[str, Any]) -> str:
-    """What a posterior is of, in words."""
-    return result["trained_on"] + (f", {result['weights']}" if result["weights"] else "")
 
 
 def _posterior(task: Any, table: Any, *, draws: int, seed: int) -> Any:
