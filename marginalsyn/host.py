@@ -325,8 +325,8 @@ def check_takes_known(config: Any, schema: Schema) -> None:
 
 def stated_margins(schema: Schema | LinkedSchema) -> dict[str, Any]:
     """What a statement's notes say of public margins."""
-    margins = schema.public_margins if isinstance(schema, Schema) else []
-    return {"margins": [margin.facts for margin in margins]} if margins else {}
+    margins = schema.margin_facts if isinstance(schema, Schema) else []
+    return {"margins": margins} if margins else {}
 
 
 def check_serves_strata(config: Any, by: str | Sequence[str]) -> None:

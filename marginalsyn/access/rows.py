@@ -145,7 +145,8 @@ class PrivateRows:
 
     def recoded(self, codec: Codec) -> PrivateRows:
         """The same rows under other codes."""
-        rows = PrivateRows(self._source, codec, self._holdout, counted=self._bound is not None)
+        counted = self._bound is not None or self._survey is not None
+        rows = PrivateRows(self._source, codec, self._holdout, counted=counted)
         if "_connection" in self.__dict__:
             rows.__dict__["_connection"] = self._connection
         return rows

@@ -237,6 +237,11 @@ class Release(ReleaseFolder):
         self.model()
         if weights is not None and len(weights) != len(frame):
             found.append(f"{WEIGHTS} ({len(weights)} rows) must have {len(frame)} rows")
+        if not self.statement.foreign:
+            if self.statement.survey != schema.survey_weight:
+                found.append(f"{PRIVACY} must state the survey weights of {SCHEMA}")
+            if self.statement.notes.get("margins", []) != schema.margin_facts:
+                found.append(f"{PRIVACY} must name the public margins of {SCHEMA}")
         return found + self._common_problems(schema, weights)
 
     def estimate(self, **asked: Any) -> pd.DataFrame:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -78,6 +80,15 @@ def test_counts_are_sums_of_clipped_weights():
     assert float(found[()]) == found["sex",].sum()
 
 
+def test_weights_count_after_a_schema_is_completed():
+    frame = people(60, np.random.default_rng(6))
+    charge = Charge(mechanism="gaussian", cost=ZCDP(rho=0.1))
+    with PrivateTable.open(frame, SCHEMA).charge([charge], noise=make_noise(), persons=True) as v:
+        view = v.recoded(SCHEMA.with_bins(age=2))
+        assert view.whole == PARTS
+        assert view.counts([]) == v.counts([])
+
+
 def test_of_a_person_one_row_counts_with_its_own_weight():
     frame = people(60, np.random.default_rng(4)).assign(weight="500", id=np.repeat(range(20), 3))
     schema = Schema(**{**SCHEMA.model_dump(), "unit": {"column": "id", "max_rows": 1}})
@@ -107,6 +118,12 @@ def test_rows_and_totals_are_those_of_the_population(survey, tmp_path):
     } == {BOUND}
     release = made.release(tmp_path / "made")
     assert verify(release.path) == []
+    path = release.path / "privacy.json"
+    stated = json.loads(path.read_text())
+    plain = {**stated, "unit": stated["unit"].partition("; it counts")[0], "survey": None}
+    path.write_text(json.dumps(plain))
+    assert verify(release.path) == ["privacy.json must state the survey weights of schema.json"]
+    path.write_text(json.dumps(stated))
     assert "it counts with its survey weight (column 'weight'), at most 300" in (
         release.statement.unit
     )

@@ -122,6 +122,13 @@ def test_the_command_says_it_before_spending_and_in_the_release(run, folder):
     assert "for which the curator vouched: age x sex (both.csv, 3,000 rows" in release.statement.why
     assert "Public margins" in (folder / "made" / "README.md").read_text()
     assert verify(folder / "made") == []
+    path = folder / "made" / "privacy.json"
+    text = path.read_text()
+    stated = json.loads(text)
+    stated["notes"]["margins"] = []
+    path.write_text(json.dumps(stated))
+    assert verify(folder / "made") == ["privacy.json must name the public margins of schema.json"]
+    path.write_text(text)
     shown = run("estimate", "made", "--count", "age,sex", "--target", "table").output
     assert shown.count("exact: public") == 8
     (answer, *_) = json.loads(
