@@ -129,7 +129,7 @@ def questions(schema: Schema, rng: np.random.Generator) -> Iterator[tuple[str, o
             for width in widths:
                 right = sign.join(some(others, width))
                 model = Regression(f"{own} ~ {right}", schema)
-                yield f"{'logistic' if model.logistic else 'linear'}, {kind}", model
+                yield f"{model.family}, {kind}", model
     if len(small) > 1:
         g, h = some(small, 2)
         for family, text in asked(schema, g, h, some([n for n in numbers if n not in (g, h)], 1)):

@@ -18,6 +18,7 @@ import numpy as np
 from scipy import optimize, sparse
 
 from marginalsyn.answers.estimation import ANSWERED, Problem
+from marginalsyn.answers.families import Logistic
 from marginalsyn.answers.means import combine as function_of
 from marginalsyn.answers.means import decompose, weigh
 from marginalsyn.answers.projection import missing_marginals
@@ -302,7 +303,9 @@ def _few(problem: Problem) -> dict[str, str]:
 def _split(problem: Problem) -> list[str]:
     """Rows that nearly all have one value of the label: how rare the other is, noise hides."""
     fit = problem.statistic
-    if not isinstance(fit, Fit) or not fit.logistic or not problem.answered.all():
+    if not isinstance(fit, Fit) or not isinstance(fit.family, Logistic):
+        return []
+    if not problem.answered.all():
         return []
     spread = np.sqrt(np.einsum("ij,jk,ik->i", fit.x, sum(problem.covariances()), fit.x))
     odds = np.abs(fit.x @ problem.fitted)

@@ -5,7 +5,7 @@ A question is a number, next to another or not, for groups of rows, of rows that
     mean(C)  share(C, ...)  share(C = V)  count()  count(C, ...)  count(C = V)  total(C)
     median(C)  quantile(C, 0.9)                    each with   by C, ...   where CONDITIONS
     A - B   A / B   difference(A by G)   ratio(A by G)
-    LABEL ~ FORMULA where CONDITIONS
+    LABEL ~ FORMULA    poisson(LABEL ~ FORMULA)    contrast(LABEL ~ FORMULA; [x] - [z])
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import get_args
 
+from marginalsyn.answers.families import Name
 from marginalsyn.answers.quantiles import Quantile
 from marginalsyn.answers.quantities import Mask, Question, find_column, read_columns
 from marginalsyn.answers.regression import Regression
@@ -23,6 +25,7 @@ from marginalsyn.table.conditions import read_conditions
 from marginalsyn.table.schema import Schema
 
 _NUMBERS = ("mean", "share", "count", "total", "median", "quantile", "difference", "ratio")
+_FAMILIES = get_args(Name)
 _CALL = re.compile(r"\s*([a-z]+)\s*\((.*)\)\s*", re.DOTALL | re.IGNORECASE)
 _SIGNS = {"-": "difference", "/": "ratio"}
 _CLAUSES = ("where", "by")
@@ -151,13 +154,21 @@ class _Asked:
 
 
 def _model(text: str, schema: Schema) -> Regression:
-    """A formula, with conditions or without."""
+    """A formula, with a family, a contrast and conditions or without."""
     body, clauses = _clauses(text)
     if "by" in clauses:
         raise UsageError(f"model ({text}) must have its groups in the formula, as in y ~ x * group")
-    where = clauses.get("where", "")
+    where, contrast, family = clauses.get("where", ""), "", None
+    found = _CALL.fullmatch(body)
+    if found and found[1].lower() == "contrast":
+        body, _, contrast = found[2].partition(";")
+        if not contrast.strip():
+            raise UsageError(f"model ({text}) must name a contrast: contrast(y ~ x + z; [x] - [z])")
+        found = _CALL.fullmatch(body)
+    if found and found[1].lower() in _FAMILIES:
+        family, body = found[1].lower(), found[2]
     masks = _Asked(text, schema, body, "", "", (), where)._masks(where)
-    return Regression(body, schema, masks, where)
+    return Regression(body.strip(), schema, family, masks, where, contrast.strip())  # type: ignore[arg-type]
 
 
 def _clauses(text: str) -> tuple[str, dict[str, str]]:

@@ -1,4 +1,4 @@
-"""Linear and logistic regressions as quantities: a formula, its coefficients, their influence."""
+"""Regressions as quantities: a formula, its coefficients, their influence."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from marginalsyn.answers.code_combinations import CodeCombinations
+from marginalsyn.answers.families import FAMILIES, Family, Name
 from marginalsyn.answers.quantities import (
     Estimates,
     Mask,
@@ -20,6 +21,7 @@ from marginalsyn.answers.quantities import (
     members,
 )
 from marginalsyn.errors import MissingExtraError, UsageError
+from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
 from marginalsyn.table.schema import Schema
 
 if TYPE_CHECKING:
@@ -31,32 +33,39 @@ _PULL = 1e-9
 _STEPS = 50
 # Errors drawn for an excess risk in the linear form.
 _DRAWS = 4000
+# Values of the label of a multinomial or ordinal model.
+_MOST_CLASSES = 12
 # Names in a formula, which are neither called nor keywords, and what stands in one besides.
 _NAME = re.compile(r"`([^`]+)`|(?<![\w.])([^\W\d]\w*)\b(?!\s*(?:[.(]|=[^=]))")
 _TEXT = re.compile(r"'[^']*'|\"[^\"]*\"|\b(?:True|False|None)\b")
+# A term of a contrast: its sign, its factor, and in brackets a coefficient.
+_TERM = re.compile(r"\s*([+-]?)\s*(?:(\d+\.?\d*)\s*\*\s*)?\[((?:[^\[\]]|\[[^\[\]]*\])*)\]")
 
 
 @dataclass(frozen=True)
 class Regression(Question):
-    """A model of a label by a formula: logistic if the label has two values, else linear.
+    """A model of a label by a formula, of the family that suits the label.
 
-    Rows whose label is none of the listed values are left out.
+    Logistic if the label has two values, ordinal if its values are ordered, multinomial if it has
+    others, else linear. Rows whose label is none of the listed values are left out.
 
     Example:
-        >>> Regression("ill ~ age", schema).logistic
-        True
+        >>> Regression("ill ~ age", schema).family
+        'logistic'
     """
 
     formula: str
     schema: Schema
+    asked: Name | None = None
     within: tuple[Mask, ...] = ()
     name: str = ""
+    contrast: str = ""
     null = 0.0
 
     @property
     def title(self) -> str:
-        rows = self.name and f" where {self.name}"
-        return f"{'logistic' if self.logistic else 'linear'} {self.formula}{rows}"
+        head = f"contrast {self.contrast} in " if self.contrast else ""
+        return f"{head}{self.family} {self.formula}" + (self.name and f" where {self.name}")
 
     @property
     def averaged(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -81,16 +90,21 @@ class Regression(Question):
         return text
 
     @cached_property
-    def logistic(self) -> bool:
-        """Whether the label has two values."""
+    def family(self) -> Name:
+        """The family that was asked for, else the one that suits the label."""
         column = self.schema.column(self.label)
         # A list of two categories has two values, even if there is room for others.
-        if column.levels != 2 and not column.numeric:
+        able: list[Name] = ["logistic"] if column.levels == 2 else []
+        if isinstance(column, IntegerColumn | ContinuousColumn):
+            able += ["linear", *(["poisson"] if column.lower >= 0 else [])]  # type: ignore[list-item]
+        elif 2 <= column.levels <= _MOST_CLASSES:
+            able += ["ordinal", "multinomial"] if column.ordered else ["multinomial"]
+        if not able or (self.asked or able[0]) not in able:
             raise UsageError(
-                f"model ({self.formula}) must have a label that is a number or has two values, and "
-                f"{self.label} has {column.levels}"
+                f"model ({self.formula}) must be {' or '.join(able) or 'of another label'}: "
+                f"{self.label} has {column.levels} values{' in order' * column.ordered}"
             )
-        return column.levels == 2
+        return self.asked or able[0]
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
@@ -119,19 +133,25 @@ class Regression(Question):
             find_column(self.schema, name, "model")
         return tuple(c for c in self.schema.names if c == self.label or c in used)
 
-    def on(self, cells: CodeCombinations) -> Fit:
+    def on(self, cells: CodeCombinations) -> Statistic:
         """The regression on combinations of its columns."""
         import pandas as pd
         from formulaic import model_matrix
         from formulaic.errors import FormulaicError
 
-        frame = cells.frame
-        whole = ~frame[[c for c in self._used if c != self.label]].isna().any(axis=1).to_numpy()
+        frame, column = cells.frame, self.schema.column(self.label)
         codes = cells.codes[:, cells.columns.index(self.label)]
         often = members(self.within, cells)
-        kept = whole & (often > 0) & (codes < self.schema.column(self.label).levels)
+        kept = ~frame[[c for c in self._used if c != self.label]].isna().any(axis=1).to_numpy()
+        kept &= (codes < column.levels) & (often > 0)
         if not kept.any():
             raise UsageError(f"model ({self.formula}) must have rows without missing values")
+        family = FAMILIES[self.family]
+        y = codes[kept].astype(float)
+        if self.family in ("linear", "poisson"):
+            y = frame[self.label].to_numpy(float)[kept]
+        elif self.family == "logistic" and self.label == self.schema.label:
+            y = y if self.schema.positive_code != 0 else 1.0 - y
         try:
             with np.errstate(all="ignore"):
                 design = model_matrix(self.right, pd.DataFrame(frame[kept]), na_action="raise")
@@ -140,12 +160,14 @@ class Regression(Question):
         x = np.asarray(design, dtype=float)
         if not np.isfinite(x).all():
             raise UsageError(f"model ({self.formula}) must give finite numbers at every value")
-        y = frame[self.label][kept].to_numpy(float) if not self.logistic else codes[kept]
-        if self.logistic and self.label == self.schema.label and self.schema.positive_code == 0:
-            y = 1 - y
-        y = y.astype(float)
-        names = [_plain(name) for name in design.columns]
-        return Fit(names, x, y, kept, self.logistic, often[kept])
+        labels = column.labels()[: column.levels]
+        features = [_plain(name) for name in design.columns]
+        if self.family == "ordinal" and features[:1] != ["Intercept"]:
+            raise UsageError(f"model ({self.formula}) must have its intercept to be ordinal")
+        names = family.names(features, labels)
+        fit = Fit(names, x, y, kept, family, family.maps(x.shape[1], len(labels)), often[kept])
+        fit.start.append(family.start(x.shape[1], len(labels)))
+        return Contrast.of(self.contrast, fit) if self.contrast else fit
 
 
 @dataclass(frozen=True)
@@ -199,7 +221,7 @@ class Risk(Regression):
             drawn = np.array([np.nan])
         tail = (1 - confidence) / 2
         return Estimates(
-            names=[f"excess {'log loss' if self.logistic else 'half squared error'}"],
+            names=[f"excess {self._fit(problem).family.loss_name}"],
             value=np.array([drawn.mean()]),
             low=np.array([np.quantile(drawn, tail)]),
             high=np.array([np.quantile(drawn, 1 - tail)]),
@@ -247,44 +269,42 @@ class Fit(Statistic):
     x: np.ndarray
     y: np.ndarray
     kept: np.ndarray
-    logistic: bool
-    often: np.ndarray | float = 1.0
+    family: Family
+    maps: np.ndarray
+    often: np.ndarray
     limits: tuple[float, float] = (-np.inf, np.inf)
     exact: bool = False
     start: list[np.ndarray] = field(default_factory=list, repr=False)
 
     def times(self, number: np.ndarray, *, whole: bool) -> Fit:
         del whole
-        return replace(self, often=self.often * number[self.kept], start=[])
+        return replace(self, often=self.often * number[self.kept], start=self.start[:1])
 
     def value(self, weights: np.ndarray) -> np.ndarray:
-        own = self._own(weights)
-        if not self.logistic:
-            gram, sums = self.x.T @ (own[:, None] * self.x), self.x.T @ (own * self.y)
-            return np.asarray(_solve(gram, sums))
-        beta = self.start[0] if self.start else np.zeros(self.x.shape[1])
+        own, beta = self._own(weights), self.start[-1]
         loss = self._loss(beta, own)
         for _ in range(_STEPS):
-            slope = self.x.T @ (own * (self.y - _expit(self.x @ beta))) - self._pull() * beta
+            slope = own @ self._scores(beta) - self._pull() * beta
             step = _solve(self._curvature(beta, own), slope)
-            size = 1.0
-            while (new := self._loss(beta + size * step, own)) > loss + 1e-12 and size > 1e-6:
+            size, least = 1.0, 1e-12 * max(1.0, abs(loss))
+            while not (new := self._loss(beta + size * step, own)) <= loss + least and size > 1e-6:
                 size /= 2
             beta, gain, loss = beta + size * step, loss - new, new
-            if gain < 1e-12:
+            if gain < least:
                 break
-        if not self.start:
+        if len(self.start) == 1:
             self.start.append(beta)
         return beta
 
     def influence(self, weights: np.ndarray, value: np.ndarray) -> np.ndarray:
-        own = self._own(weights)
-        fitted = self.x @ value
-        rest = self.y - (_expit(fitted) if self.logistic else fitted)
-        bread = self._curvature(value, own)
-        found = np.zeros((len(self.kept), self.x.shape[1]))
-        found[self.kept] = _solve(bread, (self.x * (rest * self.often)[:, None]).T).T
+        bread = self._curvature(value, self._own(weights))
+        found = np.zeros((len(self.kept), len(value)))
+        found[self.kept] = _solve(bread, (self._scores(value) * self.often[:, None]).T).T
         return found
+
+    def predictors(self, value: np.ndarray) -> np.ndarray:
+        """Every row's linear predictors."""
+        return np.asarray(self.x @ (self.maps @ value).T)
 
     def risk(self, weights: np.ndarray, value: np.ndarray) -> float:
         """The mean loss: log loss, or half the squared error."""
@@ -303,20 +323,63 @@ class Fit(Statistic):
     def _pull(self) -> float:
         return _PULL / max(len(self.y), 1)
 
+    def _scores(self, beta: np.ndarray) -> np.ndarray:
+        """By row, how fast its loss falls in each coefficient."""
+        slopes = self.family.slopes(self.predictors(beta), self.y)
+        parts = (
+            (slopes[:, k, None] * self.x) @ own if self.family.classes else slopes * self.x
+            for k, own in enumerate(self.maps)
+        )
+        return np.asarray(sum(parts))
+
     def _curvature(self, beta: np.ndarray, own: np.ndarray) -> np.ndarray:
-        if self.logistic:
-            p = _expit(self.x @ beta)
-            own = own * p * (1 - p)
-        gram = self.x.T @ (own[:, None] * self.x)
+        bends = self.family.bends(self.predictors(beta), self.y)
+        gram = np.zeros((len(beta), len(beta)))
+        for k, left in enumerate(self.maps):
+            for j, right in enumerate(self.maps):
+                gram += left.T @ (self.x.T @ ((own * bends[:, k, j])[:, None] * self.x)) @ right
         return np.asarray(gram + self._pull() * np.eye(len(gram)))
 
     def _loss(self, beta: np.ndarray, own: np.ndarray, *, pulled: bool = True) -> float:
-        fitted = self.x @ beta
-        if self.logistic:
-            each = np.logaddexp(0.0, fitted) - self.y * fitted
-        else:
-            each = 0.5 * np.square(self.y - fitted)
+        each = self.family.loss(self.predictors(beta), self.y)
         return float(own @ each) + (0.5 * self._pull() * float(beta @ beta) if pulled else 0.0)
+
+
+@dataclass(frozen=True)
+class Contrast(Statistic):
+    """Sums of a regression's coefficients, each times a number."""
+
+    names: Sequence[str]
+    fit: Fit
+    numbers: np.ndarray
+    limits: tuple[float, float] = (-np.inf, np.inf)
+    exact: bool = False
+
+    @classmethod
+    def of(cls, text: str, fit: Fit) -> Contrast:
+        """Read a text such as ``2 * [age] - [sex = male]``."""
+        names, terms = list(fit.names), _TERM.findall(text)
+        found = np.zeros(len(names))
+        unknown = {term[2] for term in terms} - {*names}
+        unsigned = not terms or any(not term[0] for term in terms[1:])
+        if unknown or unsigned or _TERM.sub("", text).strip():
+            raise UsageError(
+                f"contrast ({text}) must add and subtract coefficients: "
+                + ", ".join(f"[{name}]" for name in names)
+            )
+        for sign, times, name in terms:
+            found[names.index(name)] += float(f"{sign}{times or 1}")
+        return cls([text], fit, found)
+
+    def value(self, weights: np.ndarray) -> np.ndarray:
+        return np.array([self.numbers @ self.fit.value(weights)])
+
+    def influence(self, weights: np.ndarray, value: np.ndarray) -> np.ndarray:
+        beta = self.fit.value(weights)
+        return np.asarray((self.fit.influence(weights, beta) @ self.numbers)[:, None])
+
+    def times(self, number: np.ndarray, *, whole: bool) -> Contrast:
+        return replace(self, fit=self.fit.times(number, whole=whole))
 
 
 def _solve(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -327,10 +390,6 @@ def _solve(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     except np.linalg.LinAlgError:
         pass
     return np.asarray(np.linalg.lstsq(a, b, rcond=1e-12)[0])
-
-
-def _expit(x: np.ndarray) -> np.ndarray:
-    return np.asarray(0.5 * (1 + np.tanh(0.5 * x)))
 
 
 def _sides(formula: str) -> tuple[str, str]:

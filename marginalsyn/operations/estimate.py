@@ -65,7 +65,8 @@ class Estimate(OfRelease["Answers"]):
         nargs=-1,
     )
     model: Sequence[str] = _question(
-        "A regression: logistic if the label has two values, linear if it is a number. Repeatable.",
+        "A regression: logistic if the label has two values, linear if it is a number, else "
+        "ordinal or multinomial. Repeatable.",
         metavar="FORMULA",
     )
     mean: Sequence[str] = _question(

@@ -17,11 +17,12 @@ from marginalsyn.release import folder, linked
 from marginalsyn.signatures import checked, speaking_python
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from marginalsyn.access.private_table import PrivateTable
     from marginalsyn.answers.answering import Answers
     from marginalsyn.answers.evidence import Each, Target
+    from marginalsyn.answers.families import Name
 
 
 class Options(TypedDict, total=False):
@@ -62,7 +63,9 @@ class Asked:
         self,
         formula: str | None = None,
         *,
+        family: Name | None = None,
         where: str = "",
+        contrasts: Sequence[str] = (),
         **options: Unpack[Options],
     ) -> Any:
         """A regression as one would fit it to the private rows; see :meth:`ask`.
@@ -71,12 +74,18 @@ class Asked:
 
         Args:
             formula: such as ``"ill ~ smoker * female"``.
+            family: linear, logistic, poisson, multinomial or ordinal; by default what suits the
+                label.
             where: conditions on rows, such as ``"age > 40, region = north"``.
+            contrasts: sums of coefficients, such as ``"[smoker = yes] - 2 * [age]"``.
             options: as of :meth:`ask`.
         """
         if formula is None:
             return super().model()  # type: ignore[misc]
-        return self.ask(f"{formula} where {where}" if where else formula, **options)
+        own = f"{family}({formula})" if family else formula
+        rows = f" where {where}" if where else ""
+        texts = (f"{own}{rows}", *(f"contrast({own}; {text}){rows}" for text in contrasts))
+        return self.ask(*texts, **options)
 
 
 class LinkedRelease(Asked, linked.LinkedRelease):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import optimize
 
 from marginalsyn import Schema
 from marginalsyn.answers.estimation import Problem
@@ -143,6 +144,93 @@ def test_a_model_of_some_rows_is_that_of_these_rows(exact: Any) -> None:
     scores = design * (own.visits - design @ beta).to_numpy()[:, None]
     sandwich = np.sqrt(np.diag(bread @ scores.T @ scores @ bread))
     assert problem.error[places] == pytest.approx(sandwich, rel=0.02)
+
+
+def _design(*names: str) -> np.ndarray:
+    columns = [np.ones(len(FRAME))]
+    for name in names:
+        columns.append((FRAME[name] == "m").astype(float) if name == "sex" else FRAME[name])
+    return np.column_stack(columns).astype(float)
+
+
+def _poisson(beta: np.ndarray) -> np.ndarray:
+    eta = _design("sex", "ill") @ beta
+    return np.exp(eta) - FRAME.visits.to_numpy() * eta
+
+
+def _multinomial(beta: np.ndarray) -> np.ndarray:
+    eta = np.column_stack([np.zeros(len(FRAME)), _design("sex") @ beta.reshape(2, 2).T])
+    y = FRAME.ward.map({"a": 0, "b": 1, "c": 2}).to_numpy()
+    return np.log(np.exp(eta).sum(axis=1)) - eta[np.arange(len(y)), y]
+
+
+def _ordinal(beta: np.ndarray) -> np.ndarray:
+    eta = beta[2:][None] - (_design("sex", "ill")[:, 1:] @ beta[:2])[:, None]
+    below = np.column_stack([np.zeros(len(eta)), 1 / (1 + np.exp(-eta)), np.ones(len(eta))])
+    y = FRAME.pain.to_numpy()
+    return -np.log(below[np.arange(len(y)), y + 1] - below[np.arange(len(y)), y])
+
+
+def _logistic(beta: np.ndarray) -> np.ndarray:
+    eta = _design("visits") @ beta
+    return np.log1p(np.exp(eta)) - (FRAME.sex == "m").to_numpy() * eta
+
+
+@pytest.mark.parametrize(
+    ("text", "loss", "start"),
+    [
+        ("poisson(visits ~ sex + ill)", _poisson, np.zeros(3)),
+        ("ward ~ sex", _multinomial, np.zeros(4)),
+        ("pain ~ sex + ill", _ordinal, np.array([0.0, 0.0, -1.0, 1.0])),
+        # A list of two categories has a place for others, and two values all the same.
+        ("sex ~ visits", _logistic, np.zeros(2)),
+    ],
+)
+def test_a_model_is_that_of_its_likelihood(
+    exact: Any, text: str, loss: Callable[[np.ndarray], np.ndarray], start: np.ndarray
+) -> None:
+    (problem, found), *_ = answered(exact, text)
+    # A second value of sex that nobody has: its coefficient is not of the direct computation.
+    own = [i for i, name in enumerate(found.names) if "OTHER" not in name]
+    best = optimize.minimize(lambda beta: loss(beta).mean(), start, method="BFGS", tol=1e-9).x
+    assert found.value[own] == pytest.approx(best, rel=1e-3, abs=2e-3)
+    step = 1e-4 * np.eye(len(best))
+    scores = np.column_stack([(loss(best + s) - loss(best - s)) / 2e-4 for s in step])
+    bread = np.array(
+        [
+            [
+                (
+                    loss(best + s + t)
+                    - loss(best + s - t)
+                    - loss(best - s + t)
+                    + loss(best - s - t)
+                ).mean()
+                / 4e-8
+                for t in step
+            ]
+            for s in step
+        ]
+    )
+    solved = np.linalg.solve(bread, scores.T @ scores / len(FRAME))
+    sandwich = np.sqrt(np.diag(np.linalg.solve(bread, solved.T)) / len(FRAME))
+    assert problem.error[own] == pytest.approx(sandwich, rel=0.02)
+
+
+def test_a_contrast_knows_the_covariance(exact: Any) -> None:
+    ((whole, _),) = answered(exact, "visits ~ sex + ill")
+    ((problem, found),) = answered(
+        exact, "contrast(visits ~ sex + ill; [sex = m] - 2 * [ill = yes])"
+    )
+    names = list(whole.statistic.names)
+    numbers = np.zeros(len(names))
+    numbers[names.index("sex = m")], numbers[names.index("ill = yes")] = 1.0, -2.0
+    assert found.value[0] == pytest.approx(numbers @ whole.value, abs=1e-6)
+    covariance = sum(whole.covariances())
+    assert problem.error[0] == pytest.approx(np.sqrt(numbers @ covariance @ numbers), rel=0.02)
+    with pytest.raises(UsageError, match="must add and subtract"):
+        answered(exact, "contrast(visits ~ sex; [age])")
+    with pytest.raises(UsageError, match="must add and subtract"):
+        answered(exact, "contrast(visits ~ sex + ill; [sex = m] [ill = yes])")
 
 
 def test_of_a_group_that_may_be_empty_nothing_is_known(evidence_of: Make) -> None:

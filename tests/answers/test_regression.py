@@ -8,6 +8,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from marginalsyn import Schema
 from marginalsyn.answers.code_combinations import CodeCombinations, as_values
+from marginalsyn.answers.questions import read_question
 from marginalsyn.answers.regression import Regression
 from marginalsyn.errors import UsageError
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn
@@ -38,7 +39,7 @@ def test_coefficients_are_those_of_scikit_learn(formula: str) -> None:
     cells, weights = combinations_of(question.columns)
     fit = question.on(cells)
     own = weights[fit.kept]
-    if question.logistic:
+    if question.family == "logistic":
         theirs = LogisticRegression(C=np.inf, tol=1e-10, max_iter=10_000)
     else:
         theirs = LinearRegression()
@@ -114,11 +115,20 @@ def test_awkward_names_and_the_dot_are_understood() -> None:
         ("ill ~ agee", "did you mean age"),
         ("ill ~ ill + age", "both sides"),
         ("ill ~ age + (", "must be a formula"),
-        ("ward ~ age", "has two values, and ward has 3"),
+        ("logistic(ward ~ age)", "must be multinomial: ward has 3 values"),
+        ("ordinal(ward ~ age)", "must be multinomial"),
+        ("poisson(ill ~ age)", "must be logistic or multinomial: ill has 2"),
         ("ill ~ log(age - 100)", "must fit the columns"),
         ("ill ~ nothing(age)", "nothing"),
     ],
 )
 def test_a_wrong_formula_is_told_what_is_wrong(formula: str, said: str) -> None:
+    cells, _ = combinations_of(("age", "ward", "ill"))
+
+    def ask() -> None:
+        questions = read_question(formula, SCHEMA) if "~" in formula else []
+        for question in questions or [Regression(formula, SCHEMA)]:
+            question.on(cells)
+
     with pytest.raises(UsageError, match=said):
-        Regression(formula, SCHEMA).on(combinations_of(("age", "ward", "ill"))[0])
+        ask()
