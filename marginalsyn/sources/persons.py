@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from marginalsyn.sources.holdout import hashed
-from marginalsyn.table.encoding import fields, number, plain, real, spelt
-from marginalsyn.table.numeric import IntegerColumn
+from marginalsyn.table.encoding import fields, number, plain, quantity, real, spelt
+from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
 from marginalsyn.table.schema import Schema
 
 if TYPE_CHECKING:
@@ -132,7 +132,14 @@ def weighed(table: ibis.Table, weight: SurveyWeight) -> ibis.Table:
     """
     import ibis
 
-    known = ibis.coalesce(number(plain(table[weight.column])), 0.0)
+    column = ContinuousColumn(
+        name=weight.column,
+        lower=0,
+        upper=weight.bound,
+        format=weight.format,
+        missing_tokens=weight.missing_tokens,
+    )
+    known = ibis.coalesce(quantity(plain(table[weight.column]), column), 0.0)
     inside = ibis.greatest(ibis.least(known, weight.bound), 0.0)
     code = (inside / weight.bound * PARTS).round().cast("int64")
     return table.mutate(**{SHARE: code}).view()

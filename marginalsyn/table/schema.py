@@ -658,6 +658,9 @@ def _weighted(data: dict[str, Any]) -> dict[str, Any]:
         return data
     upper = _given(found[0], "upper")
     weight = {"column": name, "bound": upper} if isinstance(given, str) else given
+    if isinstance(weight, dict):
+        spelt = ("format", "missing_tokens")
+        weight = {**{part: v for part in spelt if (v := _given(found[0], part))}, **weight}
     columns = tuple(c for c in data["columns"] if _given(c, "name") != name)
     return {**data, "survey_weight": weight, "columns": columns}
 

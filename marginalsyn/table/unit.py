@@ -8,7 +8,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from marginalsyn.table.columns import Scalar
 from marginalsyn.table.numeric import IntegerColumn
+from marginalsyn.table.wording import NumberFormat
 
 MOST_ROWS = 1000
 # Every number of rows up to here has a bin of its own; larger ones share bins that grow by a third.
@@ -87,6 +89,8 @@ class SurveyWeight(BaseModel):
         bound: the largest weight that counts. Public knowledge, or bought.
         mean: a public mean of the weights, for forecasts.
         keep: whether synthetic rows have a column of this name: how many each stands for.
+        format: how the weights are spelt, as in a numeric column.
+        missing_tokens: weights that mean a missing one, such as ``9999``; they count 0.
 
     Example:
         >>> SurveyWeight(column="PWGTP", bound=500).text
@@ -99,6 +103,8 @@ class SurveyWeight(BaseModel):
     bound: float = Field(gt=0, le=1e12, allow_inf_nan=False)
     mean: float | None = Field(default=None, gt=0)
     keep: bool = False
+    format: NumberFormat | None = None
+    missing_tokens: tuple[Scalar, ...] = ()
 
     @property
     def text(self) -> str:

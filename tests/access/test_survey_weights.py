@@ -80,6 +80,17 @@ def test_counts_are_sums_of_clipped_weights():
     assert float(found[()]) == found["sex",].sum()
 
 
+def test_weights_are_read_as_their_column_was():
+    frame = people(5, np.random.default_rng(7)).assign(weight=["1,5", "30", "299,25", "999", "x"])
+    columns = SCHEMA.model_dump()["columns"]
+    own = {"name": "weight", "kind": "continuous", "lower": 0, "upper": BOUND}
+    own |= {"format": {"decimal": ","}, "missing_tokens": ["999"]}
+    for given in ("weight", {"column": "weight", "bound": BOUND}):
+        schema = Schema(columns=[*columns, own], survey_weight=given)
+        assert float(counts(frame, [()], schema)[()]) * BOUND == pytest.approx(330.75, abs=0.01)
+        assert Schema.from_json(schema.to_json()) == schema
+
+
 def test_weights_count_after_a_schema_is_completed():
     frame = people(60, np.random.default_rng(6))
     charge = Charge(mechanism="gaussian", cost=ZCDP(rho=0.1))
