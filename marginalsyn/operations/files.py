@@ -48,9 +48,9 @@ def read_table(path: Path, *, numbers: bool = False) -> pd.DataFrame:
         raise DataError(f"file ({path}) must be a readable table: {reason_of(error)}") from None
 
 
-def rows_in(table: Table, *, numbers: bool = False) -> pd.DataFrame:
+def rows_in(table: Table) -> pd.DataFrame:
     """The rows of a table that is a frame already, or of its file."""
-    return read_table(Path(table), numbers=numbers) if isinstance(table, str | Path) else table
+    return read_table(Path(table)) if isinstance(table, str | Path) else table
 
 
 def check_new(path: Path | None, force: bool) -> None:

@@ -67,7 +67,7 @@ class AutoConfig(WeightConfig):
         assert isinstance(both, RakeDpMlp)
         # The label's chances in the released rows are fitted once.
         both = replace(both, second=replace(both.second, known=line.conditional))
-        found = {LINE: line, BOTH: both}
+        found: dict[str, LabelWeights | RakeDpMlp] = {LINE: line, BOTH: both}
         gains = {one: estimator.prediction["predicted_gain"] for one, estimator in found.items()}
         # Of methods that are predicted alike, the first.
         chosen = max(gains, key=lambda one: gains[one][1])
