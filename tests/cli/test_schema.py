@@ -96,11 +96,12 @@ def test_no_hint_repeats_a_password(run: Run, folder: Path, monkeypatch: Any) ->
     """What is said of a database names it without its password."""
     import pandas as pd
 
-    from marginalsyn.drafting import draft
+    from marginalsyn.drafting import draft, proposals
 
     frame = pd.DataFrame({"a": [1, 2, 2], "b": ["x", "y", "y"]})
     draft_schema = draft.draft_schema
     monkeypatch.setattr(draft, "draft_schema", lambda data, *a, **k: draft_schema(frame))
+    monkeypatch.setattr(proposals, "propose_rules", lambda *a, **k: ())
     address = "postgres://ann:s3cr3t@host/db?table=t"
     told = run("schema", "infer", address, "--out", "d.json").stderr
     assert "schema check postgres://ann@host/db?table=t d.json" in told
@@ -148,7 +149,7 @@ class TestBuy:
         run(*asked, "--method", "independent")
         statement = json.loads((people.parent / "release" / "privacy.json").read_text())
         total = json.loads(run("ledger", "show", "--json").stdout)
-        assert statement["eps"] == pytest.approx(total["eps"], rel=1e-9)
+        assert statement["eps"] == pytest.approx(total["eps"], rel=1e-8)
         assert statement["eps"] > 5
         assert len(statement["charges"]) == 2
         assert "files verified" in run("verify").stdout
@@ -355,4 +356,4 @@ def test_infer_leaves_many_texts_open(run: Run, folder: Path) -> None:
     assert "private-categories" in run(*asked).stderr
     found = Schema.read(folder / "s.json")
     assert found.open == ["code", "zip"]
-    assert [found.column(name).prefixes for name in found.open] == [(1, 3), (3,)]
+    assert [found.column(name).prefixes for name in found.open] == [(1, 3), (2, 3)]
