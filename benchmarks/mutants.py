@@ -902,8 +902,8 @@ MUTANTS = (
         "run-time-published",
         "diagnostics, the run time among them, go into the statement",
         "marginalsyn/host.py",
-        "        notes={**synthesis.notes, **stated_references(references)},\n",
-        '        notes={**synthesis.notes, **synthesis.diagnostics, "seconds": seconds},\n',
+        "            **stated_margins(schema),\n",
+        '            **synthesis.diagnostics,\n            "seconds": seconds,\n',
         ("tests/test_host.py", "-k", "run_time"),
     ),
     Mutant(

@@ -120,8 +120,8 @@ PERSONS = (
         "person-weights-dropped",
         "rows come without what they weigh: each counts as a person",
         "marginalsyn/access/rows.py",
-        "else weighing.weights[codes[0]] / persons.WHOLE",
-        "else np.ones(len(values))",
+        "None if weighing is None else weighing.weights[codes[0]] / self.whole,",
+        "None if weighing is None else np.ones(len(values)),",
         (WEIGHTS, "-k", "weigh_one_person"),
     ),
     Mutant(

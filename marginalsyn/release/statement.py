@@ -303,12 +303,14 @@ def state(
 def _readable(amount: Any) -> Any:
     """An amount in nine digits, rounded up: 2 in place of 1.9999999999997877.
 
-    The charges keep every digit, and ``problems`` adds them up again.
+    What lies above by no more than the error of a sum in floating point is rounded off. The charges
+    keep every digit, and ``problems`` adds them up again.
     """
     if not amount or not math.isfinite(amount):
         return amount
     exact = decimal.Decimal(repr(float(amount)))
     step = decimal.Decimal(1).scaleb(exact.adjusted() - 8)
+    exact -= exact * decimal.Decimal("1e-13")
     return float(exact.quantize(step, rounding=decimal.ROUND_CEILING))
 
 

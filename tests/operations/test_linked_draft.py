@@ -69,7 +69,7 @@ def test_the_command_writes_what_generate_takes_only_when_it_is_accepted(
     for option in (("--unit", "patient_id"), ("--order", "date"), ("--sequence",)):
         assert "are for one table" in run(*asked, *option, code=2).output
     run(*asked, "--accept-nonprivate-schema")
-    assert "9 files verified" in run("verify").output
+    assert "10 files verified" in run("verify").output
 
 
 def test_a_folder_without_links_is_refused(tmp_path: Path) -> None:

@@ -165,7 +165,7 @@ def test_points_come_back_as_the_rows_they_were(name):
 
     frame, schema = edge_tables()[name]
     metric, codec = Metric(schema), Codec(schema)
-    units = codec._matrix(frame, lambda t: codec.unit_table(t, absent=-1.0), np.dtype(float))
+    units = codec.unit(frame, absent=-1.0)
     points = metric.points(units)
     pd.testing.assert_frame_equal(metric.frame(points), codec.conform(frame))
     assert np.array_equal(metric.codes(points), codec.encode(frame))
