@@ -47,6 +47,8 @@ def test_parameters_and_clones():
     assert set(synth.get_params()) == {
         "accept_nonprivate_schema",
         "allow_large_delta",
+        "by",
+        "margins",
         "delta",
         "eps",
         "ledger",

@@ -181,12 +181,13 @@ class LabelWeights(WeightEstimator):
         )
 
 
-def keep_measured(found: LogWeights, target: Target) -> LogWeights:
+def keep_measured(found: LogWeights, target: Target, raked: np.ndarray | None = None) -> LogWeights:
     """Rake weights back to the marginals that the release's generator has measured; free.
 
     What the rows say there is paid for already, and mostly more precise than what weights of the
     label's chances make of it. The optimum of :mod:`marginalsyn.weights.raking` with the weights as
-    masses, the unweighted rows' counts as answers, and the noise of the generator's.
+    masses, the unweighted rows' counts as answers, and the noise of the generator's. ``raked`` are
+    log-weights that bought marginals gave the rows: then the counts are those with these weights.
     """
     domain, codec = target.schema.domain, Codec(target.schema)
     known: dict[tuple[str, ...], float] = {}
@@ -202,7 +203,8 @@ def keep_measured(found: LogWeights, target: Target) -> LogWeights:
     masses = target.persons * np.exp(found.values - found.values.max())
     cells = Cells.of(codes, domain, chosen, masses)
     sizes = [math.prod(domain[name] for name in columns) for columns in chosen]
-    counts = cells.totals(target.persons * (total / target.persons.sum()))
+    standing = target.persons * (1.0 if raked is None else np.exp(raked - raked.max()))
+    counts = cells.totals(standing * (total / standing.sum()))
     sigma, slope = np.repeat([known[one] for one in chosen], sizes), np.zeros(cells.cells)
     theta = fit(cells, Answers(counts=counts, sigma=sigma, total=total, slope=slope), 1.0).theta
 

@@ -132,4 +132,4 @@ class RakeDpMlp(WeightEstimator):
             measurements=raked.measurements,
             fixed=raked.fixed,
         )
-        return keep_measured(both, self.rake.target)
+        return keep_measured(both, self.rake.target, raked.values)

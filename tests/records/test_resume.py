@@ -29,7 +29,7 @@ from marginalsyn import datasets
 from marginalsyn.records import runs as journal
 from marginalsyn.records import resume as recorder
 from marginalsyn.records import ledger
-from marginalsyn.access import replayed_noise
+from marginalsyn.access import prepaid_budget
 from marginalsyn.privacy import noise
 from marginalsyn.access import private_table as private
 from marginalsyn.release import folder as release
@@ -78,7 +78,7 @@ def armed(moment):
         return result
     setattr(owner, method, call)
 
-make, started = noise.make_noise, replayed_noise.ReplayedNoise.__init__
+make, started = noise.make_noise, prepaid_budget.ReplayedNoise.__init__
 def begin(self, inner, kept, prepaid=None):
     inner.place = len(kept)
     started(self, inner, kept, prepaid)
@@ -91,7 +91,7 @@ for folder, moment, args in json.loads(sys.argv[1]):
         os.dup2(os.open("said", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666), 2)
         os.dup2(2, 1)
         noise.make_noise = lambda seed=None: Listed() if seed is None else make(seed)
-        replayed_noise.ReplayedNoise.__init__ = begin
+        prepaid_budget.ReplayedNoise.__init__ = begin
         if moment:
             armed(moment)
         sys.argv = ["marginalsyn", *args]

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from marginalsyn import PrivateTable, Schema
-from marginalsyn.drafting import drafted, guess
+from marginalsyn.drafting import drafted, spellings
 from marginalsyn.errors import SchemaError
 from marginalsyn.sources.formats import described
 from marginalsyn.sources.source import open_source, trace_of_frame
@@ -90,7 +90,7 @@ def test_every_value_of_a_parquet_file_has_a_text(kind: Any) -> None:
 
 
 def test_a_draft_takes_what_is_no_number() -> None:
-    assert guess._split("$ 1\n2") is None
+    assert spellings._split("$ 1\n2", 1) is None
     column = ContinuousColumn(name="a", lower=0, upper=1, format={"prefix": "$ "})
     # Every number of the rows is beyond those that bounds are made of.
     found = drafted.bounded(column, -1e300, 1e300)

@@ -140,9 +140,7 @@ def _units(frame: pd.DataFrame) -> np.ndarray:
     from marginalsyn.table.vectors import ABSENT
 
     codec = Codec(example_schema())
-    return codec._matrix(
-        frame, lambda table: codec.unit_table(table, absent=ABSENT), np.dtype(float)
-    )
+    return codec.unit(frame, absent=ABSENT)
 
 
 def test_categories_follow_the_table_without_noise() -> None:
