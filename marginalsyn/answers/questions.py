@@ -4,7 +4,9 @@ A question is a number, next to another or not, for groups of rows, of rows that
 
     mean(C)  share(C, ...)  share(C = V)  count()  count(C, ...)  count(C = V)  total(C)
     median(C)  quantile(C, 0.9)                    each with   by C, ...   where CONDITIONS
+    mean(C) by G standardised by S, ...            or          standardised by S(0.5, 0.3, 0.2)
     A - B   A / B   difference(A by G)   ratio(A by G)
+    test(C, G)
     LABEL ~ FORMULA    poisson(LABEL ~ FORMULA)    contrast(LABEL ~ FORMULA; [x] - [z])
 """
 
@@ -16,19 +18,27 @@ from dataclasses import dataclass, replace
 from typing import get_args
 
 from marginalsyn.answers.families import Name
+from marginalsyn.answers.independence import Independence
 from marginalsyn.answers.quantiles import Quantile
 from marginalsyn.answers.quantities import Mask, Question, find_column, read_columns
 from marginalsyn.answers.regression import Regression
-from marginalsyn.answers.subgroups import Group, Part, Subgroups, groups_of
+from marginalsyn.answers.subgroups import (
+    STRATUM,
+    Group,
+    Part,
+    Standardised,
+    Subgroups,
+    groups_of,
+)
 from marginalsyn.errors import UsageError
 from marginalsyn.table.conditions import read_conditions
 from marginalsyn.table.schema import Schema
 
-_NUMBERS = ("mean", "share", "count", "total", "median", "quantile", "difference", "ratio")
+_NUMBERS = ("mean", "share", "count", "total", "median", "quantile", "difference", "ratio", "test")
 _FAMILIES = get_args(Name)
 _CALL = re.compile(r"\s*([a-z]+)\s*\((.*)\)\s*", re.DOTALL | re.IGNORECASE)
 _SIGNS = {"-": "difference", "/": "ratio"}
-_CLAUSES = ("where", "by")
+_CLAUSES = ("where", "standardised by", "standardized by", "by")
 # A comma, or the word, between conditions; a comma inside a value is no such.
 _AND = re.compile(r"\s+and\s+(?=[^,=<>!]+[=<>!])", re.IGNORECASE)
 
@@ -65,6 +75,7 @@ class _Asked:
     inner: str
     by: tuple[str, ...]
     where: str
+    strata: str
 
     @classmethod
     def of(cls, text: str, schema: Schema, outer: str = "") -> _Asked:
@@ -78,7 +89,8 @@ class _Asked:
             if name not in ("difference", "ratio"):
                 inner, own = _clauses(inner)
         where = ", ".join(filter(None, (own.get("where"), clauses.get("where"), outer)))
-        return cls(text, schema, body, name, inner, by, where)
+        strata = clauses.get("standardised by", "")
+        return cls(text, schema, body, name, inner, by, where, strata)
 
     def questions(self) -> list[Question]:
         sides, compared = _sides(self.body)
@@ -91,14 +103,18 @@ class _Asked:
             )
         if self.name in ("difference", "ratio"):
             own = _Asked.of(self.inner, self.schema, self.where)
-            if not own.by:
+            if not own.by or own.strata:
                 raise UsageError(
                     f"question ({self.text}) must compare groups, as in {self.name}(mean(C) by G)"
                 )
             part = own.part()
             return [Subgroups(self.text, self.schema, part, None, self.name, own.by)]  # type: ignore[arg-type]
+        if self.name == "test":
+            return [self._test()]
         if self.name in ("median", "quantile"):
             return self._quantiles()
+        if self.strata:
+            return [self._standardised()]
         return [Subgroups(self.text, self.schema, self.part(), by=self.by)]
 
     def part(self) -> Part:
@@ -141,6 +157,13 @@ class _Asked:
             )
         return Subgroups(self.text, self.schema, first, second, compared, self.by)  # type: ignore[arg-type]
 
+    def _test(self) -> Independence:
+        names = read_columns(self.schema, self.inner, "test")
+        if len(names) != 2 or self.by:
+            raise UsageError(f"question ({self.text}) must test two columns, as in test(C, G)")
+        column, group = sorted(names, key=lambda name: -self.schema.column(name).levels)
+        return Independence(column, group, self.schema, self.where, self._masks(self.where))
+
     def _quantiles(self) -> list[Question]:
         name, _, level = self.inner.partition(",")
         try:
@@ -149,14 +172,42 @@ class _Asked:
             raise UsageError(
                 f"question ({self.text}) must name a share, as in quantile(C, 0.9)"
             ) from None
+        if self.strata:
+            raise UsageError(f"question ({self.text}) must be a mean to be standardised")
         name = find_column(self.schema, name.strip("` "), self.name)
         return [Quantile(name, share, self.schema, g.name, g.masks) for g in self._groups()]
+
+    def _standardised(self) -> Standardised:
+        """Means by group and stratum, put together by the strata's shares."""
+        found = re.fullmatch(r"(.*?)\s*\(([\d\s.,]+)\)", self.strata)
+        names = read_columns(self.schema, found[1] if found else self.strata, "standardised by")
+        strata = groups_of(self.schema, names, masks=self._masks(self.where))
+        given = tuple(float(x) for x in re.split(r"[\s,]+", found[2].strip())) if found else ()
+        part = self.part()
+        if part.kind != "mean" or {*names} & {*self.by}:
+            raise UsageError(
+                f"question ({self.text}) must be a mean, standardised by other columns than its "
+                "groups'"
+            )
+        if given and len(given) == len(strata) - 1 and self.schema.column(names[-1]).has_other:
+            given = (*given, 0.0)
+        if given and (len(given) != len(strata) or not sum(given) > 0):
+            raise UsageError(
+                f"question ({self.text}) must give a share for each of {len(strata)} strata: "
+                + "; ".join(group.name for group in strata)
+            )
+        cells = tuple(
+            Group(f"{group.name}{STRATUM}{stratum.name}", (*group.masks, *stratum.masks))
+            for group in replace(self, where="")._groups()
+            for stratum in strata
+        )
+        return Standardised(self.text, self.schema, replace(part, groups=cells), strata, given)
 
 
 def _model(text: str, schema: Schema) -> Regression:
     """A formula, with a family, a contrast and conditions or without."""
     body, clauses = _clauses(text)
-    if "by" in clauses:
+    if set(clauses) - {"where"}:
         raise UsageError(f"model ({text}) must have its groups in the formula, as in y ~ x * group")
     where, contrast, family = clauses.get("where", ""), "", None
     found = _CALL.fullmatch(body)
@@ -167,7 +218,7 @@ def _model(text: str, schema: Schema) -> Regression:
         found = _CALL.fullmatch(body)
     if found and found[1].lower() in _FAMILIES:
         family, body = found[1].lower(), found[2]
-    masks = _Asked(text, schema, body, "", "", (), where)._masks(where)
+    masks = _Asked(text, schema, body, "", "", (), where, "")._masks(where)
     return Regression(body.strip(), schema, family, masks, where, contrast.strip())  # type: ignore[arg-type]
 
 
@@ -180,13 +231,13 @@ def _clauses(text: str) -> tuple[str, dict[str, str]]:
     places = list[tuple[str, int, int]]()
     for found in re.finditer(rf"(?<=\s)({'|'.join(_CLAUSES)})(?=\s)", text, re.IGNORECASE):
         if depths[found.start()] == 0 and not any(word == "where" for word, _, _ in places):
-            places.append((found[1].lower(), *found.span()))
+            places.append((found[1].lower().replace("standardized", "standardised"), *found.span()))
     ends = [*(start for _, start, _ in places), len(text)][1:]
     given = {
         word: text[end:last].strip() for (word, _, end), last in zip(places, ends, strict=True)
     }
     if len(given) < len(places) or not all(given.values()):
-        raise UsageError(f"question ({text}) must have each of by and where once")
+        raise UsageError(f"question ({text}) must have each of by, standardised by and where once")
     return (text[: places[0][1]] if places else text).strip(), given
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from marginalsyn.answers.code_combinations import CodeCombinations
 from marginalsyn.answers.quantities import (
     MOST_TERMS,
+    Estimates,
     Mask,
     Question,
     Ratios,
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 Kind = Literal["mean", "share", "count", "total"]
 # Groups of one question, and numbers in its largest array.
 MOST_GROUPS, _MOST_NUMBERS = 60, 30_000_000
+# A stratum of a standardised mean should hold so many times the noise and sampling of its count.
+_FEW = 3.0
+# Between the names of a group and of a stratum: no value has it.
+STRATUM = "\x1f"
 
 
 @dataclass(frozen=True)
@@ -196,15 +201,12 @@ class Subgroups(Question):
         below = np.maximum(problem.weights @ statistic.bottoms, 1e-12)
         found = np.zeros(len(below))
         for number, part in enumerate(self._parts):
-            bins = problem.evidence.bins(part.column) if part.column else None
-            if bins is None:
+            # A mean by itself has all of its bins; means next to each other what is usual.
+            far = _far(problem, part.column, usual=bool(self.compared))
+            if far is None:
                 continue
             size = len(below) // len(self._parts)
             own = slice(number * size, (number + 1) * size)
-            # A mean by itself has all of its bins; means next to each other what is usual.
-            reach = np.append(bins.usual if self.compared else bins.half, 0.0)
-            codes = problem.cells.codes[:, problem.cells.columns.index(part.column)]
-            far = problem.weights * reach[np.minimum(codes, len(reach) - 1)]
             if part.counts:
                 masks = [members(group.masks, problem.cells) for group in part.groups]
                 found[own] = far @ np.stack(masks, axis=1)
@@ -214,6 +216,120 @@ class Subgroups(Question):
             found = found / np.maximum(statistic.ratios(problem.weights), 1e-12)
             return np.abs(statistic.contrast) @ found * problem.fitted
         return np.asarray(np.abs(statistic.contrast) @ found)
+
+
+def _far(problem: Problem, column: str, *, usual: bool) -> np.ndarray | None:
+    """How far values' places inside their bins may move the sum over each combination."""
+    bins = problem.evidence.bins(column) if column else None
+    if bins is None:
+        return None
+    reach = np.append(bins.usual if usual else bins.half, 0.0)
+    codes = problem.cells.codes[:, problem.cells.columns.index(column)]
+    return np.asarray(problem.weights * reach[np.minimum(codes, len(reach) - 1)])
+
+
+@dataclass(frozen=True)
+class Standardised(Question):
+    """Means of groups as they would be if all groups had the same shares of some strata.
+
+    Attributes:
+        part: the means, for each group within each stratum: the strata vary fastest.
+        strata: whose shares are those of all rows, unless given.
+        given: the shares of the strata.
+    """
+
+    text: str
+    schema: Schema
+    part: Part
+    strata: tuple[Group, ...]
+    given: tuple[float, ...] = ()
+
+    @property
+    def title(self) -> str:
+        return self.text
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        strata = (mask.column for group in self.strata for mask in group.masks)
+        return tuple(dict.fromkeys((*self.part.columns(), *strata)))
+
+    @property
+    def averaged(self) -> tuple[str, ...]:  # type: ignore[override]
+        return (self.part.column,)
+
+    def on(self, cells: CodeCombinations) -> Statistic:
+        names, tops, bottoms, limits = self.part.on(self.schema, cells)
+        own = np.stack([members(group.masks, cells) for group in self.strata], axis=1)
+        titles = [name.partition(STRATUM)[0].rstrip(": ") for name in names[:: len(self.strata)]]
+        return Weighted(
+            titles, Ratios(names, tops, bottoms, np.eye(len(names))), own, limits, self.given
+        )
+
+    def hidden(self, problem: Problem) -> np.ndarray:
+        statistic = problem.statistic
+        assert isinstance(statistic, Weighted)
+        far = _far(problem, self.part.column, usual=False)
+        if far is None:
+            return np.zeros(len(problem.value))
+        bottoms = statistic.inner.bottoms
+        found = far @ bottoms / np.maximum(problem.weights @ bottoms, 1e-12)
+        return np.asarray(found.reshape(len(problem.value), -1) @ statistic.shares(problem.weights))
+
+    def conclude(self, problem: Problem, confidence: float, errors: np.ndarray | None) -> Estimates:
+        """The means; of a group nothing is known that may have no row in a stratum."""
+        found = super().conclude(problem, confidence, errors)
+        statistic = problem.statistic
+        assert isinstance(statistic, Weighted)
+        lines, _ = problem.evidence.mean_estimates(
+            problem.cells, problem.weights, statistic.inner.bottoms
+        )
+        rows = problem.weights @ statistic.inner.bottoms
+        noise = np.array([line.noise(problem.evidence, 0.0) for line in lines])
+        noise = np.sqrt(noise + rows / problem.evidence.total[0])
+        empty = (rows < _FEW * noise) & (
+            np.tile(statistic.shares(problem.weights), len(rows) // len(self.strata)) > 0
+        )
+        there = np.where(empty.reshape(-1, len(self.strata)).any(axis=1), np.nan, 1.0)
+        return replace(
+            found, value=found.value * there, low=found.low * there, high=found.high * there
+        )
+
+
+@dataclass(frozen=True)
+class Weighted(Statistic):
+    """Ratios of strata, each times the stratum's share of all rows or one that is given."""
+
+    names: Sequence[str]
+    inner: Ratios
+    strata: np.ndarray
+    limits: tuple[float, float]
+    given: tuple[float, ...] = ()
+    exact: bool = False
+
+    def shares(self, weights: np.ndarray) -> np.ndarray:
+        """The share of every stratum."""
+        found = np.array(self.given) if self.given else weights @ self.strata
+        return np.asarray(found / max(float(found.sum()), 1e-12))
+
+    def value(self, weights: np.ndarray) -> np.ndarray:
+        return np.asarray(self._table(weights) @ self.shares(weights))
+
+    def influence(self, weights: np.ndarray, value: np.ndarray) -> np.ndarray:
+        own = self.inner.influence(weights, value)
+        own = own.reshape(len(own), len(value), -1) @ self.shares(weights)
+        if self.given:
+            return np.asarray(own)
+        centred = self._table(weights) - value[:, None]
+        return np.asarray(
+            own + self.strata @ centred.T / max(float(weights @ self.strata.sum(axis=1)), 1e-12)
+        )
+
+    def times(self, number: np.ndarray, *, whole: bool) -> Weighted:
+        inner, often = self.inner.times(number, whole=whole), number[:, None]
+        return replace(self, inner=inner, strata=self.strata * often)
+
+    def _table(self, weights: np.ndarray) -> np.ndarray:
+        return self.inner.ratios(weights).reshape(-1, self.strata.shape[1])
 
 
 _WORDS = {"difference": "less", "ratio": "over"}

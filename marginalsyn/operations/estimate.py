@@ -50,7 +50,7 @@ class Estimate(OfRelease["Answers"]):
     examples = """
     # questions about the last release, or about a folder
     marginalsyn estimate "mean(hours-per-week) by sex where age > 40" "income ~ age * sex"
-    marginalsyn estimate release "ratio(share(income = >50K) by sex)" "median(age) by income"
+    marginalsyn estimate release "ratio(share(income = >50K) by sex)" "test(income, race)"
     # the same by options: shares and means take no time
     marginalsyn estimate release --count "sex, income" --mean hours-per-week
     marginalsyn estimate release --difference "income by sex" --target table --json
@@ -217,10 +217,11 @@ def _row(answer: Answer) -> tuple[object, ...]:
     width = answer.naive_high - answer.naive_low if exact else width
     shown = partial(_number, width=width, size=size)
     naive = " to ".join(map(shown, (answer.naive_low, answer.naive_high)))
+    ends_shown = " to ".join(map(shown, (answer.low, answer.high)))
     return (
         answer.term,
         shown(answer.estimate),
-        "exact: public" if exact else f"{shown(answer.low)} to {shown(answer.high)}",
+        "exact: public" if exact else "" if math.isnan(answer.low) else ends_shown,
         *(
             "" if exact else f"{100 * part:.0f}%"
             for part in (answer.sampling, answer.noise, answer.rows)
@@ -232,7 +233,7 @@ def _row(answer: Answer) -> tuple[object, ...]:
 
 def _number(value: float, width: float, size: float) -> str:
     """As many decimals as the interval's width bears."""
-    if not math.isfinite(value) or width <= 0 or size <= 0:
+    if not math.isfinite(value) or not width > 0 or not size > 0:
         return f"{value:.4g}"
     decimals = max(0, 2 - math.floor(math.log10(width)))
     return f"{value:,.{min(decimals, 8)}f}"

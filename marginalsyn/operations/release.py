@@ -46,7 +46,7 @@ class Asked:
 
         Args:
             questions: such as ``"mean(income) by region where age > 40"``, ``"ratio(share(ill =
-                yes) by smoker)"`` or a formula; docs/analysts.md has the
+                yes) by smoker)"``, ``"test(ill, smoker)"`` or a formula; docs/analysts.md has the
                 language.
             options: of :func:`marginalsyn.estimate`, such as ``target="table"``.
 

@@ -9,9 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import optimize
+from scipy.stats import chi2, chi2_contingency
 
 from marginalsyn import Schema
 from marginalsyn.answers.estimation import Problem
+from marginalsyn.answers.independence import tail
 from marginalsyn.answers.limits import limits_of
 from marginalsyn.answers.questions import is_question, read_question
 from marginalsyn.errors import UsageError
@@ -79,6 +81,13 @@ def _share(frame: pd.DataFrame) -> float:
 F, M = FRAME[FRAME.sex == "f"], FRAME[FRAME.sex == "m"]
 BY_WARD = [_share(FRAME[FRAME.ward == w]) for w in "abc"]
 OLD = FRAME[(FRAME.visits > 1) & (FRAME.sex == "f")]
+STANDARD = [
+    sum(
+        (FRAME.ward == w).mean() * _share(FRAME[(FRAME.ward == w) & (FRAME.sex == s)])
+        for w in "abc"
+    )
+    for s in "fm"
+]
 
 
 @pytest.mark.parametrize(
@@ -110,6 +119,7 @@ OLD = FRAME[(FRAME.visits > 1) & (FRAME.sex == "f")]
         ),
         ("count(sex = f) / count(sex = m)", [len(F) / len(M)]),
         ("median(visits)", [np.median(FRAME.visits)]),
+        ("mean(ill) by sex standardised by ward where visits < 9", [*STANDARD, np.nan]),
     ],
 )
 def test_numbers_are_those_of_the_rows(exact: Any, text: str, wanted: list[float]) -> None:
@@ -233,6 +243,56 @@ def test_a_contrast_knows_the_covariance(exact: Any) -> None:
         answered(exact, "contrast(visits ~ sex + ill; [sex = m] [ill = yes])")
 
 
+@pytest.mark.parametrize(
+    ("text", "columns"), [("test(ward, ill)", ["ward", "ill"]), ("test(visits, ill)", [])]
+)
+def test_without_noise_a_test_is_the_usual_one(exact: Any, text: str, columns: list[str]) -> None:
+    ((_, found),) = answered(exact, text)
+    if columns:
+        table = pd.crosstab(FRAME[columns[0]], FRAME[columns[1]])
+        usual = chi2_contingency(table, correction=False)
+        assert found.names[0] == "chi-square, 2 degrees of freedom"
+    else:
+        groups = [FRAME[FRAME.ill == i].visits for i in (0, 1)]
+        square = (groups[0].mean() - groups[1].mean()) ** 2
+        usual = (square / sum(g.var() / len(g) for g in groups),)
+    assert found.value[0] == pytest.approx(usual[0], rel=0.03, abs=0.1)
+    assert found.p is not None
+    assert found.p[0] == pytest.approx(
+        chi2.sf(found.value[0], 2 if columns else 1), rel=0.15, abs=0.01
+    )
+
+
+def test_the_tail_of_squared_normals_is_right() -> None:
+    values = np.array([3.0, 1.0, 0.5])
+    drawn = np.square(np.random.default_rng(0).normal(size=(400_000, 3))) @ values
+    for total in (2.0, 4.6, 10.0, 20.0):
+        assert tail(total, values) == pytest.approx((drawn > total).mean(), rel=0.12)
+
+
+def test_p_values_are_even_if_nothing_goes_together(evidence_of: Make) -> None:
+    rng, found = np.random.default_rng(1), []
+    sizes = {"ward": 3, "ill": 2}
+    schema = Schema(columns=[SCHEMA.column(name) for name in sizes], label="ill", positive="yes")
+    (question,) = read_question("test(ward, ill)", schema)
+    for seed in range(250):
+        counts = rng.multinomial(600, np.outer([0.6, 0.3, 0.1], [0.8, 0.2]).ravel()).reshape(3, 2)
+        marginals = [(("ward", "ill"), 6.0), (("ward",), 6.0)]
+        evidence, _ = evidence_of(
+            sizes, marginals, seed=seed, counts=counts.astype(float), schema=schema, fit=True
+        )
+        problem = Problem(evidence, question, "population", rng)
+        found.append(question.conclude(problem, 0.95, None).p[0])
+    share = np.mean(np.array(found) < 0.05)
+    assert 0.01 < share < 0.1
+    assert 0.38 < np.mean(np.array(found) < 0.5) < 0.62
+
+
+def test_a_test_needs_a_population(exact: Any) -> None:
+    with pytest.raises(UsageError, match="population for a test"):
+        answered(exact, "test(ward, ill)", "table")
+
+
 def test_of_a_group_that_may_be_empty_nothing_is_known(evidence_of: Make) -> None:
     sizes = {"ward": 3, "ill": 2}
     schema = Schema(columns=[SCHEMA.column(name) for name in sizes], label="ill", positive="yes")
@@ -265,6 +325,12 @@ def test_a_condition_that_cuts_a_bin_is_allowed_for(evidence_of: Make) -> None:
     assert found.low[0] == pytest.approx(0.5 - 1 / 12, abs=0.02)
     assert found.high[0] == pytest.approx(0.5 + 1 / 12, abs=0.02)
     assert any("cuts its bins" in note for note in limits_of(problem, {}).notes[0])
+    (question,) = read_question("mean(age) standardised by ill", schema)
+    found = question.conclude(
+        Problem(evidence, question, "table", np.random.default_rng(0)), 0.95, None
+    )
+    # Values may all lie at either end of their bins of ten.
+    assert found.high[0] - found.low[0] == pytest.approx(9, abs=0.1)
 
 
 @pytest.mark.parametrize(
@@ -279,6 +345,9 @@ def test_a_condition_that_cuts_a_bin_is_allowed_for(evidence_of: Make) -> None:
         ("total(ward)", "must be of a number"),
         ("share()", "must be of a column"),
         ("quantile(visits)", "must name a share"),
+        ("median(visits) by sex standardised by ward", "must be a mean"),
+        ("mean(ill) by ward standardised by sex(0.5, 0.3, 0.1, 0.1)", "a share for each of 3"),
+        ("test(ward)", "must test two columns"),
         ("difference(mean(ill))", "must compare groups"),
         ("mean(visits where age = 3)", "must name a column"),
         ("ill ~ sex by ward", "in the formula"),

@@ -51,6 +51,10 @@ def test_every_kind_of_question_is_answered(run: Run, release: Path) -> None:
     shown = run("estimate", release, "--mean", "age", "--target", "table").stdout
     assert "95% interval" in shown
     assert "naive fit" in shown
+    asked = ("test(ill, ward)", "mean(ill) by ward standardised by age", "--out", "page.html")
+    shown = run("estimate", release, *asked).stdout
+    assert "chi-square, " in shown
+    assert "nan" not in shown + Path("page.html").read_text(encoding="utf-8")
 
 
 def test_the_release_itself_answers(run: Run, release: Path) -> None:

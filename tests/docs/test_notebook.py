@@ -47,6 +47,7 @@ def test_an_analyst_needs_the_release_alone() -> None:
     texts = [value.summary() for value in shown if hasattr(value, "summary")]
     assert len(texts) == 5
     assert "P>|z|" in texts[0]
+    assert "chi-square" in texts[2]
     assert "not measured by this release" in texts[-1]
 
 

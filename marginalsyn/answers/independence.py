@@ -1,0 +1,166 @@
+"""Tests of whether two columns go together, with the privacy noise in their p-values.
+
+For groups g of one column and numbers y of the other (a mean, or a 1 for each value) the statistic
+rests on the mean of (1[g] - p_g) (y - mean): no noisy count is divided by another's, so that small
+groups do no harm. Their squares, each over what it would vary by in a table of the same margins,
+are those of Pearson's chi-square. Their law, if nothing goes together, is a sum of squared normal
+numbers with the eigenvalues of the covariance of sampling and noise (Rao and Scott 1981).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.stats import chi2
+
+from marginalsyn.answers.code_combinations import CodeCombinations
+from marginalsyn.answers.quantities import Estimates, Mask, Question, Statistic, members
+from marginalsyn.answers.subgroups import MOST_GROUPS
+from marginalsyn.errors import UsageError
+from marginalsyn.table.schema import Schema
+
+if TYPE_CHECKING:
+    from marginalsyn.answers.estimation import Problem
+
+
+@dataclass(frozen=True)
+class Covariances(Statistic):
+    """How each group goes together with each number: the mean of their centred product."""
+
+    groups: np.ndarray
+    numbers: np.ndarray
+    present: np.ndarray
+    limits: tuple[float, float] = (-np.inf, np.inf)
+    exact: bool = True
+
+    @property
+    def names(self) -> list[str]:  # type: ignore[override]
+        """The number of each pair."""
+        return [str(i) for i in range(self.groups.shape[1] * self.numbers.shape[1])]
+
+    def centred(self, weights: np.ndarray) -> np.ndarray:
+        """By row the product of every group and number, each less its mean."""
+        own = weights * self.present
+        own = own / max(own.sum(), 1e-12)
+        groups, numbers = self.groups - own @ self.groups, self.numbers - own @ self.numbers
+        return np.asarray((groups[:, :, None] * numbers[:, None, :]).reshape(len(groups), -1))
+
+    def scale(self, weights: np.ndarray) -> np.ndarray:
+        """What each mean is divided by: the root of its variance times the rows, if independent."""
+        own = weights * self.present
+        own = own / max(own.sum(), 1e-12)
+        share, centre = own @ self.groups, own @ self.numbers
+        spread = own @ np.square(self.numbers - centre)
+        # A column of a 1 for each value: Pearson's sum runs over cells.
+        spread = spread if self.numbers.shape[1] == 1 else centre
+        return np.sqrt(np.maximum(np.outer(share, spread), 1e-9).ravel())
+
+    def value(self, weights: np.ndarray) -> np.ndarray:
+        own = weights * self.present
+        return np.asarray(own @ self.centred(weights) / max(own.sum(), 1e-12))
+
+    def influence(self, weights: np.ndarray, value: np.ndarray) -> np.ndarray:
+        there = self.present[:, None]
+        whole = max(float(weights @ self.present), 1e-12)
+        return np.asarray(there * (self.centred(weights) - value) / whole)
+
+    def times(self, number: np.ndarray, *, whole: bool) -> Covariances:
+        del whole
+        return replace(self, present=self.present * number)
+
+
+@dataclass(frozen=True)
+class Independence(Question):
+    """A test of whether a column's values, or its mean, differ between those of another."""
+
+    column: str
+    by: str
+    schema: Schema
+    name: str = ""
+    within: tuple[Mask, ...] = ()
+    single = True
+
+    @property
+    def title(self) -> str:
+        return f"test {self.column}, {self.by}" + (self.name and f" where {self.name}")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        more = (mask.column for mask in self.within)
+        return tuple(dict.fromkeys((self.column, self.by, *more)))
+
+    def on(self, cells: CodeCombinations) -> Statistic:
+        column, group = self.schema.column(self.column), self.schema.column(self.by)
+        sizes = [one.size - one.nullable for one in (column, group)]
+        if min(sizes) < 2 or sizes[1] > MOST_GROUPS or not (column.numeric or sizes[0] < 61):
+            raise UsageError(
+                f"test ({self.column}, {self.by}) must be of a number or a list of values, and "
+                f"groups of 2 to {MOST_GROUPS} values"
+            )
+        codes = cells.codes[:, cells.columns.index(self.column)]
+        own = cells.codes[:, cells.columns.index(self.by)]
+        present = members(self.within, cells) * (codes < sizes[0]) * (own < sizes[1])
+        if column.numeric and column.levels > 2:
+            numbers = cells.frame[self.column].fillna(0.0).to_numpy(float)[:, None]
+            numbers = numbers / max(float(np.abs(numbers).max()), 1e-12)
+        else:
+            numbers = (codes[:, None] == np.arange(sizes[0])).astype(float)
+        return Covariances((own[:, None] == np.arange(sizes[1])).astype(float), numbers, present)
+
+    def conclude(self, problem: Problem, confidence: float, errors: np.ndarray | None) -> Estimates:
+        """The adjusted chi-square with its p-value; no interval."""
+        if self.schema.survey_weight is not None:
+            raise UsageError(
+                f"test ({self.column}, {self.by}) must be of a release without survey weights: "
+                "which rows were sampled is in replicate weights, which are not counted; ask for "
+                "a difference, whose interval covers the noise"
+            )
+        if problem.target == "table":
+            raise UsageError(
+                "target (table) must be population for a test: in a table the shares of two "
+                "columns nearly always differ a little, and a difference shows by how much"
+            )
+        statistic = problem.statistic
+        assert isinstance(statistic, Covariances)
+        scale = statistic.scale(problem.weights)
+        parts = [part / np.outer(scale, scale) for part in problem.covariances()]
+        values = np.linalg.eigvalsh(sum(parts) + np.diag(problem.unmeasured / scale**2))
+        values = values[values > 1e-6 * max(float(values.max()), 1e-300)]
+        total = float(np.sum(np.square(problem.value / scale)))
+        kind = "equality of means" if statistic.numbers.shape[1] == 1 else "chi-square"
+        known = problem.answered.all()
+        nothing = np.array([np.nan])
+        sampling, noise, rows = (np.array([np.trace(part)]) for part in parts)
+        return Estimates(
+            names=[f"{kind}, {len(values)} degree{'s' * (len(values) != 1)} of freedom"],
+            value=np.array([total / float(values.mean())]) if known else nothing,
+            low=nothing,
+            high=nothing,
+            fitted=nothing,
+            sampling=sampling,
+            noise=noise,
+            rows=rows,
+            measured_share=problem.measured_share.min(keepdims=True),
+            p=np.array([tail(total, values)]) if known else nothing,
+        )
+
+    def printed(
+        self, value: np.ndarray, low: np.ndarray, high: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return (np.array([np.nan]),) * 3
+
+
+def tail(total: float, values: np.ndarray) -> float:
+    """The chance that a sum of squared normal numbers, times values, is as large as a total.
+
+    By a chi-square of the same three moments (Imhof 1961), which is exact for equal values.
+
+    Example:
+        >>> round(tail(3.84, np.ones(1)), 2), round(tail(16.92, np.ones(9)), 2)
+        (0.05, 0.05)
+    """
+    first, second, third = (float(np.sum(values**power)) for power in (1, 2, 3))
+    degrees = second**3 / third**2
+    return float(chi2.sf((total - first) * (degrees / second) ** 0.5 + degrees, degrees))
