@@ -213,7 +213,8 @@ def draft_schema(
     whys = {name: one.why for name, one in found.items()} | reasons
     distinct = {name: fact.distinct for name, fact in facts.items()}
     repeats = tuple(repeating({name: (fact.known, fact.distinct) for name, fact in facts.items()}))
-    draft = _judged(data, sep, schema, source.columns, whys, distinct, repeats)
+    schema, checks = _without_spare(schema, check_data(data, schema, sep=sep))
+    draft = _judged(checks, schema, source.columns, whys, distinct, repeats)
     texts = {name: surveyed.texts[name] for name in schema.open if name in surveyed.texts}
     return replace(draft, codes=tuple(surveyed.codes), texts=texts)
 
@@ -240,12 +241,26 @@ def described(data: Any, schema: Schema, *, sep: str | None = None) -> Draft:
     distinct = dict.fromkeys(source.columns, 0) | {one.name: one.values for one in repeats}
     if schema.unit is not None:
         distinct[schema.unit.column] = check_unit(data, schema, sep=sep).persons
-    return _judged(data, sep, schema, source.columns, whys, distinct, repeats)
+    checks = check_data(data, schema, sep=sep)
+    return _judged(checks, schema, source.columns, whys, distinct, repeats)
+
+
+def _without_spare(
+    schema: Schema, checks: Sequence[ColumnCheck]
+) -> tuple[Schema, list[ColumnCheck]]:
+    """The draft and its checks without OTHER in columns whose list has every value there is."""
+    found = {
+        check.name: check.column.model_copy(update={"other": False})
+        for check in checks
+        if isinstance(check.column, CategoricalColumn) and not (check.column.open or check.unseen)
+    }
+    columns = tuple(found.get(column.name, column) for column in schema.columns)
+    checks = [replace(one, column=found.get(one.name, one.column)) for one in checks]
+    return schema.model_copy(update={"columns": columns}), checks
 
 
 def _judged(
-    data: Any,
-    sep: str | None,
+    checks: Sequence[ColumnCheck],
     schema: Schema,
     names: Sequence[str],
     whys: Mapping[str, str],
@@ -253,10 +268,8 @@ def _judged(
     repeats: tuple[PersonColumns, ...],
 ) -> Draft:
     """A schema with what the rows make of it."""
-    checks = {check.name: check for check in check_data(data, schema, sep=sep)}
-    rows = next(iter(checks.values())).rows
-    verdicts = tuple(_verdicts(schema, names, whys, checks))
-    return Draft(schema, verdicts, rows, distinct, repeats)
+    verdicts = tuple(_verdicts(schema, names, whys, {check.name: check for check in checks}))
+    return Draft(schema, verdicts, checks[0].rows, distinct, repeats)
 
 
 @dataclass

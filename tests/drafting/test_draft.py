@@ -209,6 +209,19 @@ def test_a_category_called_other_is_kept_apart():
     assert Codec(infer_schema(frame)).encode(frame).ravel().tolist() == [1, 2, 0]
 
 
+def test_complete_categories_need_no_other_and_blanks_are_missing():
+    frame = pd.DataFrame({"Geschlecht": ["m", "w", "d"] * 3, "odd": ["a", "b", "b\0"] * 3})
+    frame["ill"], frame["smoker"] = ["yes", "no", " "] * 3, ["J", "nein", ""] * 3
+    schema = infer_schema(frame, label="ill")
+    assert schema.column("Geschlecht").labels() == ["d", "m", "w"]
+    assert schema.column("odd").labels() == ["a", "b", "OTHER"]
+    assert schema.column("ill").labels() == ["no", "yes", "missing"]
+    assert schema.column("smoker").labels() == ["nein", "J", "missing"]
+    # What comes later and is not listed stops nothing.
+    later = pd.DataFrame({"Geschlecht": ["x"], "odd": ["x"], "ill": [" "], "smoker": [None]})
+    assert Codec(schema).encode(later).ravel().tolist() == [0, 2, 2, 2]
+
+
 @given(st.floats(-1e12, 1e12), st.floats(0, 1e12))
 def test_widened_bounds_hold_the_numbers(lower, span):
     low, high = widen(lower, lower + span)
