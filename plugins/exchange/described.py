@@ -18,6 +18,7 @@ from marginalsyn.plugins.exchange.web import CSVW_CONTEXT, csvw_column
 from marginalsyn.privacy.charges import Charge
 from marginalsyn.release.folder import WEIGHTS, Release
 from marginalsyn.release.statement import Statement, today
+from marginalsyn.table.frames import PLAIN_TEXT
 
 # What Croissant 1.0 asks of a file's ``@context``.
 _TERMS = (
@@ -50,6 +51,10 @@ def summary_of(release: Release) -> str:
     return f"{rows} and not copied. Differentially private: {statement.total()}; {statement.unit}."
 
 
+# Names of encodings in the web's standards, where a schema has others.
+_ON_THE_WEB = {"latin-1": "iso-8859-1", "cp1252": "windows-1252"}
+
+
 def csvw(release: Release, values: Mapping[str, str]) -> Exported:
     """``csv-metadata.json``: a group of tables, the rows and their weights."""
     if release.frame_file != "synthetic.csv":
@@ -57,7 +62,7 @@ def csvw(release: Release, values: Mapping[str, str]) -> Exported:
             f"release ({release.path}) must hold its rows as CSV to be described for the web: "
             "generate it with --format csv"
         )
-    tables = [
+    tables: list[dict[str, Any]] = [
         {
             "url": release.frame_file,
             "dc:title": release.schema.title or "synthetic rows",
@@ -65,6 +70,9 @@ def csvw(release: Release, values: Mapping[str, str]) -> Exported:
             "tableSchema": {"columns": [_csvw_column(release, n) for n in release.schema.layout]},
         }
     ]
+    if (form := release.text_form) != PLAIN_TEXT:
+        encoding = _ON_THE_WEB.get(form.encoding, form.encoding)
+        tables[0]["dialect"] = {"delimiter": form.sep, "encoding": encoding}
     names = _weight_columns(release)
     if names:
         columns = [
@@ -131,6 +139,8 @@ def croissant(release: Release, values: Mapping[str, str]) -> Exported:
         doc["recordSet"].append(_records("weights", description, weights))
     asked = {"license": "the licence", "url": "the address of its page", "creator": "the publisher"}
     lost = [f"{what}: give it with --set {n}=..." for n, what in asked.items() if n not in values]
+    if release.text_form != PLAIN_TEXT:
+        lost.append("the separator and the encoding of the rows, which README.md says")
     return Exported(files={"croissant.json": _text(doc)}, lost=[*lost, *_other_files(release)])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 from collections.abc import Callable
@@ -71,6 +72,11 @@ def test_rows_are_written_as_they_came(
     assert written[:3] == source.read_bytes()[:3]
     assert len(release.frame()) == 40
     assert "files verified" in run("verify").stdout
+    run("export", "--to", "csvw", "--out", "web.json")
+    (table,) = json.loads((folder / "web.json").read_text())["tables"]
+    assert table["dialect"]["delimiter"] == ";"
+    known = codecs.lookup(table["dialect"]["encoding"]).name
+    assert known == codecs.lookup(encoding).name
     run("sample", "--rows", 5, "--out", "more.csv")
     assert (folder / "more.csv").read_bytes().decode(codec).startswith("Stadt;")
     if codec == "cp1252":
