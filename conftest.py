@@ -25,7 +25,7 @@ from marginalsyn.privacy.noise import make_noise
 from marginalsyn.release.folder import Release
 from marginalsyn.release.linked import LinkedRelease
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn
-from marginalsyn.table.numeric import IntegerColumn
+from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
 from marginalsyn.table.schema import Schema
 
 AGE = IntegerColumn(name="age", lower=0, upper=99, bins=10)
@@ -109,5 +109,5 @@ def _names_of_examples(request: pytest.FixtureRequest) -> None:
         place = request.getfixturevalue("example_clinic")
         shutil.copytree(place, folder, dirs_exist_ok=True)
     names = {"np": np, "pd": pd, "schema": SCHEMA, "frame": people(), "held_out": clinic()}
-    names |= {"Budget": Budget, "make_noise": make_noise}
+    names |= {"Budget": Budget, "ContinuousColumn": ContinuousColumn, "make_noise": make_noise}
     test.globs.update({name: held for name, held in names.items() if name not in test.globs})

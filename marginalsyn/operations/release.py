@@ -51,8 +51,8 @@ class Asked:
             options: of :func:`marginalsyn.estimate`, such as ``target="table"``.
 
         Example:
-            >>> Release.read("release").ask("mean(age) by sex").frame()["term"].tolist()
-            ['age: sex = female', 'age: sex = male']
+            >>> Release.read("release").ask("mean(age) by ill").frame()["term"].tolist()
+            ['age: ill = no', 'age: ill = yes']
         """
         from marginalsyn.answers.answering import estimate
 
