@@ -122,8 +122,13 @@ def test_rows_and_weights_share_one_budget_and_resume(run, people, folder, monke
     assert ledger_entries(folder) == before
     assert not Path("r2").exists()
     assert "--weights (2.0)" in run(*how[:-1], 2, "--out", "r3", code=2).stderr
-    # Sampled steps have no price in mu that would add up.
-    assert "priced in mu" in run(*how, "--method", "dpgan", "--out", "r3", code=2).stderr
+
+
+@pytest.mark.tensorflow
+def test_sampled_steps_share_no_budget_with_weights(run, people, folder) -> None:
+    """They have no price in mu that would add up."""
+    how = ("generate", "--data", people, "--schema", "people.json", "--method", "dpgan")
+    assert "priced in mu" in run(*how, "--eps", 2, "--weights", 0.3, code=2).stderr
 
 
 def test_a_share_is_found_by_prediction(run, made, folder) -> None:
