@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+from scipy.special import bdtr, bdtrc
 
 from marginalsyn.drafting.check import check_data
 from marginalsyn.errors import UsageError
@@ -175,9 +175,7 @@ def find_uneven(train: CodedRows, test: CodedRows) -> str:
         index = np.ravel_multi_index(codes[:, columns].T, [sizes[j] for j in columns])
         kinds, place, counts = np.unique(index, return_inverse=True, return_counts=True)
         found = np.bincount(place[len(train) :], minlength=len(kinds))
-        tails = np.minimum(
-            stats.binom.cdf(found, counts, share), stats.binom.sf(found - 1, counts, share)
-        )
+        tails = np.minimum(bdtr(found, counts, share), bdtrc(found - 1, counts, share))
         cells, least = cells + len(kinds), int(tails.argmin())
         if tails[least] < worst[0]:
             of = np.unravel_index(kinds[least], [sizes[j] for j in columns])

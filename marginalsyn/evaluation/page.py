@@ -5,17 +5,22 @@ A notebook gets a card: a small piece of a page, without a style sheet.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from marginalsyn.evaluation.charts import fill
-from marginalsyn.evaluation.view import Page, number
+from marginalsyn.evaluation.view import Page, Section, Table, number
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from marginalsyn.evaluation.evaluation import Evaluation
+    from marginalsyn.release.readme import Explanation
     from marginalsyn.release.statement import Statement
     from marginalsyn.table.schema import Schema
 
+OPEN = "may be published: computed from the release alone"
+CLOSED = "not private: the release was made with seeded noise"
 # A card is a glance: what is longer is cut.
 MOST_COLUMNS, MOST_ROWS = 24, 12
 
@@ -32,6 +37,31 @@ def render(page: Page) -> str:
         (True, False, True)
     """
     return fill("page.html", page=page)
+
+
+def front_page(
+    explanation: Explanation, statement: Statement, heads: Mapping[str, pd.DataFrame]
+) -> str:
+    """The page of a release folder: what its README says, and the first rows of each table."""
+    opened = statement.private
+    rows = [
+        Table([*head], head.to_numpy().tolist(), f"The first rows of {name}", numbers=False)
+        for name, head in heads.items()
+    ]
+    sections = [Section("rows", "Synthetic rows", rows)]
+    for place, (heading, paragraphs) in enumerate(explanation.sections.items()):
+        sections.append(Section(f"part-{place}", heading, list(paragraphs)))
+    plain_eps = opened and statement.guarantee != "asymptotic" and not statement.foreign
+    page = Page(
+        title=explanation.title,
+        stamp=OPEN if opened else CLOSED,
+        private=not opened,
+        lead=[explanation.about],
+        figures={"eps": statement.eps, "delta": statement.delta} if plain_eps else {},
+        sections=sections,
+        foot="Made from this folder alone. Charts of every column: marginalsyn report . --public",
+    )
+    return render(page)
 
 
 def card(

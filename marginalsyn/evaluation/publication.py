@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -11,20 +11,13 @@ from typing import TYPE_CHECKING, Any
 from marginalsyn.contract import plain
 from marginalsyn.errors import MarginalsynError, ReleaseError
 from marginalsyn.evaluation.evaluation import choose_reports
-from marginalsyn.evaluation.page import render
-from marginalsyn.evaluation.view import Page, Section, Table
+from marginalsyn.evaluation.page import CLOSED, OPEN, render
+from marginalsyn.evaluation.view import Page, Section
 from marginalsyn.release.linked import LinkedRelease
 from marginalsyn.release.linked_table import TableRelease
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from marginalsyn.release.folder import Release
-    from marginalsyn.release.readme import Explanation
-    from marginalsyn.release.statement import Statement
-
-OPEN = "may be published: computed from the release alone"
-CLOSED = "not private: the release was made with seeded noise"
 
 
 @dataclass(frozen=True)
@@ -83,31 +76,6 @@ class Publication:
             warnings=privacy.get("warnings", ()) if self.stamp != OPEN else (),
         )
         return render(page)
-
-
-def front_page(
-    explanation: Explanation, statement: Statement, heads: Mapping[str, pd.DataFrame]
-) -> str:
-    """The page of a release folder: what its README says, and the first rows of each table."""
-    opened = statement.private
-    rows = [
-        Table([*head], head.to_numpy().tolist(), f"The first rows of {name}", numbers=False)
-        for name, head in heads.items()
-    ]
-    sections = [Section("rows", "Synthetic rows", rows)]
-    for number, (heading, paragraphs) in enumerate(explanation.sections.items()):
-        sections.append(Section(f"part-{number}", heading, list(paragraphs)))
-    plain_eps = opened and statement.guarantee != "asymptotic" and not statement.foreign
-    page = Page(
-        title=explanation.title,
-        stamp=OPEN if opened else CLOSED,
-        private=not opened,
-        lead=[explanation.about],
-        figures={"eps": statement.eps, "delta": statement.delta} if plain_eps else {},
-        sections=sections,
-        foot="Made from this folder alone. Charts of every column: marginalsyn report . --public",
-    )
-    return render(page)
 
 
 def publish(release: Release | LinkedRelease, *, title: str = "") -> Publication:

@@ -135,7 +135,7 @@ class Estimate(OfRelease["Answers"]):
         """Answer the questions, and write the page if it has a place."""
         from marginalsyn.answers.answering import estimate
         from marginalsyn.answers.questions import is_question
-        from marginalsyn.evaluation.publication import CLOSED, OPEN
+        from marginalsyn.evaluation.page import CLOSED, OPEN
         from marginalsyn.operations.files import check_new
 
         if isinstance(first := self.release, str) and is_question(first):
@@ -242,8 +242,7 @@ def _number(value: float, width: float, size: float) -> str:
 def _page(found: Answers, title: str, stamp: str) -> str:
     """A page with a picture for each question."""
     from marginalsyn.evaluation.charts import Bar, Dots
-    from marginalsyn.evaluation.page import render
-    from marginalsyn.evaluation.publication import OPEN
+    from marginalsyn.evaluation.page import OPEN, render
     from marginalsyn.evaluation.view import Item, Note, Page, Section, Table
 
     percent = f"{100 * found.confidence:g}%"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import chi2, poisson
+from scipy.special import gammainc, gammainccinv
 
 from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.errors import DataError, UsageError
@@ -345,5 +345,5 @@ def _share_rows(first: pd.Series, second: pd.Series) -> bool:
     both = pd.DataFrame({"first": first, "second": second}).fillna(0).astype(int)
     twice = both[both.sum(axis=1) == 2]
     once = [int((twice[name] == 2).sum()) for name in twice]
-    most = 2 * float(np.sqrt(np.prod([chi2.isf(_BY_CHANCE, 2 * (n + 1)) / 2 for n in once])))
-    return bool(poisson.sf(len(twice) - sum(once) - 1, most) < _BY_CHANCE)
+    most = 2 * float(np.sqrt(np.prod([gammainccinv(n + 1, _BY_CHANCE) for n in once])))
+    return bool(gammainc(len(twice) - sum(once), most) < _BY_CHANCE)
