@@ -266,10 +266,11 @@ def _guess_as_asked(name: str, fact: Facts, spelt: list[tuple[str, int]], asked:
 
 
 def wide_ends(kind: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The widest bounds of a format: years of two digits stand for a hundred of them."""
-    two_digits = {"lower": "1969-01-01", "upper": "2068-12-31"}
-    short = kind != "time" and "%y" in str(fields.get("format", ""))
-    return {**WIDE[kind], **(two_digits if short else {})}
+    """The widest bounds of a format: two digits stand for the hundred years up to the next one."""
+    ends, last = dict(WIDE[kind]), date.today().year + 1
+    if any("%y" in style for style in (str(fields.get("format", "")), *fields.get("also", ()))):
+        ends.update(lower=f"{last - 99}-01-01", upper=f"{last}-12-31")
+    return ends
 
 
 def _numeric(fact: Facts, values: list[Any], label: bool, common: dict[str, Any]) -> Found:

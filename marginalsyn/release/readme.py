@@ -188,6 +188,11 @@ def _loading(tables: list[str], known: Mapping[str, Any], form: TextForm) -> lis
             f"{', '.join(worded)}: programs read these as texts, since units, currencies and "
             'limits such as "<0.5" stand with the numbers, as they do in the private table.'
         )
+    if short := [f"`{name}`" for name, style in spelt_days.items() if "%y" in style]:
+        lines.append(
+            f"{', '.join(short)}: years of two digits. None is later than the year of `upper` in "
+            "`schema.json`, but programs take 45 for 2045: take 100 years off what is later."
+        )
     return lines
 
 

@@ -228,7 +228,7 @@ def digits(value: ir.Value, column: MomentColumn) -> ir.Value:
     if value.type().is_boolean():
         return ibis.null("string")
     text = value if value.type().is_string() else value.cast("string").re_replace("[.]0$", "")
-    found = digits_of(text, column.styles)
+    found = digits_of(text, column.styles, column.last_year)
     if column.missing_tokens:
         found = ibis.ifelse(missing(value, column.missing_tokens), ibis.null("string"), found)
     return found

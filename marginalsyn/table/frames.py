@@ -114,10 +114,9 @@ class FrameLayout:
             elif not isinstance(column, MomentColumn):
                 continue
             elif column.name in self.days:
-                days = pd.to_datetime(found[column.name], format=column.format, errors="coerce")
-                found[column.name] = days.dt.date
+                found[column.name] = _moments(found, column).dt.date
             elif pd.api.types.is_datetime64_any_dtype(dtype):
-                moments = pd.to_datetime(found[column.name], format=column.format, errors="coerce")
+                moments = _moments(found, column)
                 kind: Any = dtype
                 found[column.name] = moments.astype(kind) if moments.dt.tz else moments
         if self.library not in ("polars", "pyarrow"):
@@ -128,6 +127,15 @@ class FrameLayout:
         import polars
 
         return polars.from_arrow(table)
+
+
+def _moments(frame: pd.DataFrame, column: MomentColumn) -> pd.Series:
+    """The texts of a column as dates and times of pandas, which has its own two-digit years."""
+    if "y" not in column.style.directives:
+        return pd.to_datetime(frame[column.name], format=column.format, errors="coerce")
+    counts = Codec(Schema(columns=(column,))).numbers(frame, column.name)
+    moments = pd.to_datetime(counts * column.unit, unit="s", utc="z" in column.style.directives)
+    return pd.Series(moments, index=frame.index)
 
 
 def frame_problems(frame: pd.DataFrame, schema: Schema) -> list[str]:

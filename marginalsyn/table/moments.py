@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field, PlainValidator, field_serializer, model_validator
 
 from marginalsyn.table.numeric import AUTO_BINS, MOST_BINS, Bins, IntegerColumn, _bins
-from marginalsyn.table.timetext import TimeFormat, zone_of
+from marginalsyn.table.timetext import LAST_SHORT_YEAR, TimeFormat, zone_of
 from marginalsyn.validation import shown
 
 DAY = 86400
@@ -35,9 +35,11 @@ class MomentColumn(IntegerColumn):
 
     Bounds and edges are ISO texts in a schema. Rows hold texts in the stated ``format``, whose
     finest part is the resolution of the values. Texts in the formats of ``also`` are read, too: the
-    first format that a text has decides. ``bins`` is the resolution of the codes: a number of bins,
-    edges, "auto", or a period such as "month". ``parts`` are counted with it, each in a column of
-    its own (``admitted_weekday``), and rows have dates that agree with them.
+    first format that a text has decides. Years of two digits are those
+    of the hundred years that end with that of ``upper``: where it is 2023, 45 is 1945. ``bins`` is
+    the resolution of the codes: a number of bins, edges, "auto", or a period such as "month".
+    ``parts`` are counted with it, each in a column of its own (``admitted_weekday``), and rows have
+    dates that agree with them.
     """
 
     quiet: ClassVar[tuple[str, ...]] = (*IntegerColumn.quiet, "zone", "parts")
@@ -62,6 +64,11 @@ class MomentColumn(IntegerColumn):
     def styles(self) -> tuple[TimeFormat, ...]:
         """All formats, in the order in which they are tried."""
         return (self.style, *map(TimeFormat, self.also))
+
+    @property
+    def last_year(self) -> int:
+        """The last of the hundred years that two digits stand for."""
+        return min(int(self._iso(self.upper)[:4]), LAST_SHORT_YEAR) if self.style.dated else 0
 
     @property
     def worded(self) -> bool:
@@ -122,12 +129,12 @@ class MomentColumn(IntegerColumn):
             raise ValueError(f"parts ({wrong[0]!r}) must be {listed} for {self.format!r}")
         if len(set(self.parts)) < len(self.parts):
             raise ValueError(f"parts ({', '.join(self.parts)}) must be distinct")
-        years = {self._iso(self.lower)[:4], self._iso(self.upper)[:4]}
-        short = self.style.dated and "Y" not in self.style.directives
-        if short and not (min(years) >= "1969" and max(years) <= "2068"):
+        last, years = self.last_year, {self._iso(end)[:4] for end in (self.lower, self.upper)}
+        short = dated and "Y" not in own.directives
+        if short and not (min(years) > f"{last - 100:04}" and max(years) == f"{last:04}"):
             raise ValueError(
-                f"format ({self.format!r}) must name years with %Y: two digits stand for the years "
-                "from 1969 to 2068, and the bounds go beyond them"
+                f"format ({self.format!r}) must name years with %Y: two digits stand for a hundred "
+                f"years, the last of them {last}, and the bounds go beyond them"
             )
         return self
 

@@ -22,6 +22,8 @@ from marginalsyn.validation import shown
 TWO = "([0-9][0-9]?)"
 # Groups that are not asked for take no number: DuckDB counts up to nine.
 ZONE = "(Z|[+-][0-9][0-9](?::?[0-9][0-9])?)"
+# In POSIX 68 is 2068, and 69 is 1969.
+LAST_SHORT_YEAR = 2068
 MONTHS = [name.lower() for name in calendar.month_abbr]
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # What a directive matches, and how many groups that has.
@@ -174,15 +176,15 @@ def zone_of(name: str) -> tzinfo:
 # Two steps, so that an engine searches a text once: to digits at fixed places, and to a number.
 
 
-def digits_of(text: ir.Value, styles: Sequence[TimeFormat]) -> ir.Value:
+def digits_of(text: ir.Value, styles: Sequence[TimeFormat], last: int) -> ir.Value:
     """A moment as ``yyyymmddhhmmss`` and its offset as ``+hhmm``; null where the text is none.
 
     The first format that a text has decides. Besides the stated formats ISO texts are understood,
-    which is what typed columns become.
+    which is what typed columns become. Years of two digits lie in the hundred up to ``last``.
     """
     iso, places = (ISO, ISO_PLACES) if styles[0].dated else (ISO_TIME, ISO_TIME_PLACES)
-    found = [_digits(text, style.pattern, style.places) for style in styles]
-    return ibis.coalesce(*found, _digits(text, iso, places))
+    found = [_digits(text, style.pattern, style.places, last) for style in styles]
+    return ibis.coalesce(*found, _digits(text, iso, places, last))
 
 
 def moment_of(digits: ir.Value, style: TimeFormat) -> ir.Value:
@@ -237,7 +239,7 @@ def _day_of_year(year: ir.Value, day: ir.Value) -> ir.Value:
     return ibis.ifelse(day >= 5000, counted, day_of(year, day // 100, day % 100))
 
 
-def _digits(text: ir.Value, pattern: str, places: dict[str, int]) -> ir.Value:
+def _digits(text: ir.Value, pattern: str, places: dict[str, int], last: int) -> ir.Value:
     def part(letter: str) -> ir.Value:
         return text.re_extract(pattern, places[letter])
 
@@ -247,7 +249,7 @@ def _digits(text: ir.Value, pattern: str, places: dict[str, int]) -> ir.Value:
             return ibis.literal("00")
         return ibis.coalesce(part(letter), "").lpad(2, "0")
 
-    found = [_year(places, part), *_month_and_day(places, part, two)]
+    found = [_year(places, part, last), *_month_and_day(places, part, two)]
     found += [_hour(places, part, two), two("M"), two("S")]
     if "z" in places:
         offset = ibis.coalesce(part("z"), "").replace("Z", "").replace(":", "")
@@ -260,13 +262,13 @@ def _digits(text: ir.Value, pattern: str, places: dict[str, int]) -> ir.Value:
 Part = Callable[[str], ir.Value]
 
 
-def _year(places: dict[str, int], part: Part) -> ir.Value:
+def _year(places: dict[str, int], part: Part, last: int) -> ir.Value:
     if "Y" in places:
         return part("Y")
     if "y" in places:
-        # As in POSIX: 69 is 1969, 68 is 2068.
-        short = part("y")
-        return ibis.ifelse(short < "69", "20", "19").concat(short)
+        short, (century, years) = part("y"), divmod(max(last, 100), 100)
+        early, late = f"{century - 1:02}", f"{century:02}"
+        return ibis.ifelse(short <= f"{years:02}", late, early).concat(short)
     return ibis.literal("0000")
 
 

@@ -44,6 +44,17 @@ CASES: dict[str, tuple[dict[str, Any], dict[str | None, Any]]] = {
             "2003-01-02": "2003-01-02",
         },
     ),
+    "short": (
+        {"kind": "date", "lower": "1924-01-01", "upper": "2023-06-30", "format": "%d.%m.%y"},
+        {f"01.07.{y:02}": f"{1900 + y + 100 * (y < 24)}-07-01" for y in range(100)},
+    ),
+    "shorter": (
+        {
+            **{"kind": "date", "lower": "1801-01-01", "upper": "1999-12-31", "format": "%Y-%m-%d"},
+            "also": ("%d.%m.%y",),
+        },
+        {f"01.07.{y:02}": f"{1900 + y}-07-01" for y in range(100)},
+    ),
     "named": (
         {"kind": "date", "lower": "1900-01-01", "upper": "2099-12-31", "format": "%-d %b %Y"},
         {

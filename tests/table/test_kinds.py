@@ -14,12 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from spellings import CASES, frame, schema
 
-from marginalsyn import Schema
+from marginalsyn import Schema, infer_schema
 from marginalsyn.drafting.check import check_data
 from marginalsyn.errors import SchemaError
 from marginalsyn.plugins.audit.testkit.generators import check_rows_alone
 from marginalsyn.release.folder import Release
 from marginalsyn.table.codec import Codec
+from marginalsyn.table.frames import FrameLayout
 from marginalsyn.table.made import ConstantColumn, IdentifierColumn, complete
 from marginalsyn.table.moments import MomentColumn
 from marginalsyn.table.timetext import TimeFormat
@@ -40,6 +41,16 @@ def test_every_text_means_what_it_says(name: str) -> None:
         if isinstance(column, MomentColumn) and wanted is not None:
             wanted = column._public(wanted)
         assert (None if np.isnan(number) else number) == wanted, text
+
+
+def test_years_of_two_digits_come_back_to_frames_and_are_drafted_as_past_ones() -> None:
+    fields, texts = CASES["short"]
+    rows = pd.DataFrame({"short": [*texts]})
+    given = pd.DataFrame({"short": pd.to_datetime(list(texts.values()))})
+    filled = FrameLayout(given).fill(rows, Schema(columns=({"name": "short", **fields},)))
+    assert (filled["short"] == given["short"]).all()
+    born = rows.iloc[30:].rename(columns={"short": "born"})
+    assert infer_schema(born).column("born").model_dump()["lower"] == "1930-01-01"
 
 
 def test_rows_of_the_kinds_come_back_as_they_were_coded() -> None:
