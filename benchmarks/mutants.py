@@ -1038,8 +1038,8 @@ MUTANTS = (
         "unseen-category-added",
         "bought or drafted, a category that only the rows have becomes part of the domain",
         "marginalsyn/access/private_table.py",
-        "        source = open_source(data, table=table, sep=sep, encoding=schema.encoding)\n",
-        "        source = open_source(data, table=table, sep=sep, encoding=schema.encoding)\n"
+        "        source = open_source(data, table=table, sep=sep, **schema.reading)\n",
+        "        source = open_source(data, table=table, sep=sep, **schema.reading)\n"
         "        schema = _widened(schema, data)\n",
         (INDEPENDENT,),
     ),

@@ -215,6 +215,7 @@ class Start(Drafting, Operation[None]):
             kinds=dict(self.kinds),
             keep=tuple(self.keep),
             missing=dict(self.missing),
+            rename_duplicates=self.rename_duplicates,
             eps=self.eps,
             method=method,
             holdout=self.holdout,
@@ -287,6 +288,7 @@ class Start(Drafting, Operation[None]):
                     kinds=known.kinds,
                     keep=known.keep,
                     missing=known.missing,
+                    rename_duplicates=known.rename_duplicates,
                 )
 
         began = time.monotonic()

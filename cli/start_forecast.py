@@ -57,6 +57,7 @@ class Choices:
     most: Mapping[str, int] = field(default_factory=dict)
     # By column, the numbers that mean missing; of other columns, those that clearly do.
     missing: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    rename_duplicates: bool = False
 
     @property
     def bounds_eps(self) -> float:

@@ -50,7 +50,7 @@ def prepared(
     else:
         with notes.progress() as progress:
             progress.report("read", text=choices.data)
-            frames = read_tables(choices.data, choices.persons.sep)
+            frames = read_tables(choices.data, choices.persons.sep, choices.rename_duplicates)
 
         def read(known: Choices) -> LinkedDraft:
             with notes.progress() as progress:
@@ -60,6 +60,7 @@ def prepared(
                     label=known.label,
                     kinds=known.kinds,
                     keep=known.keep,
+                    missing=known.missing,
                     links=known.links,
                     most=known.most,
                 )

@@ -431,7 +431,7 @@ class UnprotectedForest:
 
 
 def _open(data: Any, schema: Schema | None, sep: str | None) -> Source:
-    return open_source(data, sep=sep, encoding=schema.encoding if schema is not None else None)
+    return open_source(data, sep=sep, **(schema.reading if schema is not None else {}))
 
 
 def _place(folder: str | Path, name: str, tables: int) -> Path:

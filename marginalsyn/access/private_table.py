@@ -115,7 +115,7 @@ class PrivateTable:
             DataError: a source that is not there, or is not a table.
         """
         split = Holdout(holdout, holdout_salt, Neighbours(neighbours))
-        source = open_source(data, table=table, sep=sep, encoding=schema.encoding)
+        source = open_source(data, table=table, sep=sep, **schema.reading)
         ledger = ledger or Ledger(None, source=source.name)
         ledger.check_asked()
         return cls(source, schema, ledger, split)

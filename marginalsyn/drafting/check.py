@@ -126,7 +126,7 @@ def check_data(data: Any, schema: Schema, *, sep: str | None = None) -> list[Col
     from marginalsyn.sources.source import open_source
     from marginalsyn.table.engine import engine_errors
 
-    source = open_source(data, sep=sep, encoding=schema.encoding)
+    source = open_source(data, sep=sep, **schema.reading)
     columns = [column for column in schema.columns if column.name not in schema.derived]
     lacking = [column.name for column in columns if column.name not in source.columns]
     if lacking:
@@ -153,7 +153,7 @@ def values_of_rows(
     from marginalsyn.table import encoding
     from marginalsyn.table.engine import engine_errors
 
-    source = open_source(data, sep=sep, encoding=schema.encoding)
+    source = open_source(data, sep=sep, **schema.reading)
     connection, tokens = source.connect(), schema.missing_tokens
     with engine_errors(source.name):
         table = connection.table if most is None else connection.table.limit(most)

@@ -115,7 +115,9 @@ class Draft:
     texts: Mapping[str, Sequence[tuple[str, int]]] = field(default_factory=dict)
 
 
-def infer_schema(data: Any, label: str | None = None, *, sep: str | None = None) -> Schema:
+def infer_schema(
+    data: Any, label: str | None = None, *, sep: str | None = None, rename_duplicates: bool = False
+) -> Schema:
     """Draft a schema by looking at the rows. The draft is **not private**: replace what it found.
 
     Dates, times, spelt numbers, words for yes and no are recognised by their texts. Few-valued text
@@ -128,6 +130,7 @@ def infer_schema(data: Any, label: str | None = None, *, sep: str | None = None)
         data: a DataFrame of any library, a path, a database address or an Ibis table.
         label: the column to predict; a label of two values gets the last as its positive class.
         sep: the separator of a CSV file; by default the one that its header shows.
+        rename_duplicates: whether the second column ``a`` becomes ``a_2``; the schema remembers it.
 
     Returns:
         A schema with ``drafted_from_data`` set and a warning in its file.
@@ -141,7 +144,7 @@ def infer_schema(data: Any, label: str | None = None, *, sep: str | None = None)
         >>> infer_schema(pd.DataFrame({"ok": ["yes", "no"], "n": [3, 17]})).domain
         {'ok': 2, 'n': 17}
     """
-    return draft_schema(data, label, sep=sep).schema
+    return draft_schema(data, label, sep=sep, rename_duplicates=rename_duplicates).schema
 
 
 def draft_schema(
@@ -153,6 +156,7 @@ def draft_schema(
     kinds: Mapping[str, str] | None = None,
     keep: Collection[str] = (),
     missing: Mapping[str, Sequence[float]] | None = None,
+    rename_duplicates: bool = False,
     progress: Progress | None = None,
 ) -> Draft:
     """As :func:`infer_schema`, with a verdict on every column, and a say in it.
@@ -166,6 +170,7 @@ def draft_schema(
         keep: columns that are not to be dropped or replaced.
         missing: by column, the numbers that stand for a missing value, or none of them; by default
             those that stand alone outside the range of all others.
+        rename_duplicates: as there.
         progress: is sent what share of the columns is done.
 
     Example:
@@ -177,7 +182,8 @@ def draft_schema(
     from marginalsyn.sources.source import find_encoding, open_source
 
     wanted = {**dict.fromkeys(keep, ""), **(kinds or {})}
-    source = open_source(data, sep=sep, encoding=encoding or find_encoding(data))
+    how: Any = {"encoding": encoding or find_encoding(data), "rename_duplicates": rename_duplicates}
+    source = open_source(data, sep=sep, **how)
     for name in [*([label] if label else []), *wanted, *(missing or {})]:
         if name not in source.columns:
             what = "label" if name == label else "column"
@@ -207,7 +213,8 @@ def draft_schema(
         drop=dropped,
         # What counts rows is for the curator alone.
         drop_reasons={name: why.partition(":")[0] for name, why in reasons.items()},
-        encoding=source.encoding or "utf-8",
+        encoding=source.encoding or encoding or "utf-8",
+        rename_duplicates=rename_duplicates,
         drafted_from_data=True,
     )
     whys = {name: one.why for name, one in found.items()} | reasons
@@ -232,10 +239,10 @@ def described(data: Any, schema: Schema, *, sep: str | None = None) -> Draft:
     """
     from marginalsyn.sources.source import open_source
 
-    source = open_source(data, sep=sep, encoding=schema.encoding)
+    source = open_source(data, sep=sep, **schema.reading)
     if problems := layout_problems(source.columns, schema):
         raise SchemaError("; ".join(problems))
-    repeats = tuple(find_person_columns(data, sep=sep, encoding=schema.encoding))
+    repeats = tuple(find_person_columns(data, sep=sep, **schema.reading))
     whys = dict.fromkeys(source.columns, "as the schema says")
     # The number of values is needed of a column that names persons.
     distinct = dict.fromkeys(source.columns, 0) | {one.name: one.values for one in repeats}

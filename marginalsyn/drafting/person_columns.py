@@ -85,7 +85,7 @@ def find_person_columns(
     Args:
         data: a DataFrame, a path, a database address or an Ibis table.
         names: of the columns to search; by default all.
-        how: ``sep`` and ``encoding`` of a text file.
+        how: how files are opened, see :func:`~marginalsyn.sources.source.open_source`.
 
     Example:
         >>> import pandas as pd
@@ -123,7 +123,7 @@ def check_unit(data: Any, schema: Schema, *, sep: str | None = None) -> UnitChec
     from marginalsyn.sources.source import open_source
     from marginalsyn.table.engine import engine_errors
 
-    unit, source = schema.unit, open_source(data, sep=sep, encoding=schema.encoding)
+    unit, source = schema.unit, open_source(data, sep=sep, **schema.reading)
     assert unit is not None
     connection = source.connect()
     with engine_errors(source.name):

@@ -44,7 +44,7 @@ def whose(origin: PrivateInput, view: Unprotected) -> Whose:
         return Whose()
     schema = origin.schema
     names = [name for name in (*schema.drop, *schema.names) if name not in schema.derived]
-    found = find_person_columns(origin.key, names, sep=origin.named.sep, encoding=schema.encoding)
+    found = find_person_columns(origin.key, names, sep=origin.named.sep, **schema.reading)
     if not found:
         return Whose()
     column = found[0].name

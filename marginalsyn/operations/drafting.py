@@ -114,6 +114,9 @@ class Drafting(Separated, OfPersons):
         parse=missing_of,
         metavar="NAME=VALUE",
     )
+    rename_duplicates: bool = option(
+        False, "Call the second column of a name NAME_2; the schema remembers it."
+    )
 
 
 def verdicts(draft: Draft) -> Columns:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pandas as pd
 
@@ -13,13 +14,15 @@ from marginalsyn.errors import DataError, UsageError
 from marginalsyn.operations.drafting import VERDICT_HEAD, verdicts
 from marginalsyn.operations.operation import Columns
 from marginalsyn.people.tree import LinkedSchema, LinkedTable
-from marginalsyn.sources.source import open_source
+from marginalsyn.sources.source import SUFFIXES, find_encoding, open_source
 from marginalsyn.table.moments import DateColumn, DatetimeColumn
 from marginalsyn.table.schema import Schema
 from marginalsyn.table.unit import persons_columns
 from marginalsyn.validation import like
 
-SUFFIXES = (".csv", ".tsv", ".parquet", ".csv.gz", ".tsv.gz")
+Wanted = TypeVar("Wanted")
+# Where a frame that was read from a file keeps how.
+READING = "marginalsyn reading"
 # Public numbers to begin with: how many rows of a parent there are is private, and is not read off.
 MOST_CHILDREN = 20
 # The share of a link's values that must be keys of the parent.
@@ -84,8 +87,10 @@ def draft_linked(
     label: str | None = None,
     kinds: Mapping[str, str] | None = None,
     keep: Sequence[str] = (),
+    missing: Mapping[str, Sequence[float]] | None = None,
     links: Mapping[str, str] | None = None,
     most: Mapping[str, int] | None = None,
+    rename_duplicates: bool = False,
 ) -> LinkedDraft:
     """Draft the schema of the tables in a folder from their rows. **Not private.**
 
@@ -100,9 +105,11 @@ def draft_linked(
         label: the column of the root that models predict.
         kinds: what columns are to be taken for, by ``TABLE.COLUMN``.
         keep: columns that are not to be dropped.
+        missing: by ``TABLE.COLUMN``, the numbers that stand for a missing value.
         links: by table ``PARENT.COLUMN`` (it belongs to PARENT by its own COLUMN), ``root`` or
             ``drop``; by ``TABLE.key`` the column that is its key.
         most: by table, how many rows of one row of its parent are counted; 20 if nothing is said.
+        rename_duplicates: whether the second column ``a`` of a file becomes ``a_2``.
 
     Raises:
         DataError: fewer than two tables, or none that belongs to another.
@@ -112,7 +119,9 @@ def draft_linked(
         >>> draft.tree.family.text
         "one person (column 'patient_id' of patients) with at most 20 rows of visits counted"
     """
-    frames = data if isinstance(data, Mapping) else read_tables(data, sep)
+    if not isinstance(data, Mapping):
+        data = read_tables(data, sep, rename_duplicates)
+    frames = data
     said = {name: text for name, text in (links or {}).items() if not name.endswith(".key")}
     for name in {*said} - {*frames}:
         raise UsageError(f"table ({name}) must be one of {', '.join(frames)}{like(name, frames)}")
@@ -134,7 +143,9 @@ def draft_linked(
         for name in frames
         if name not in kept
     ]
-    wanted = _by_table(dict(kinds or {}) | dict.fromkeys(keep, ""), {n: frames[n] for n in kept})
+    frames = {name: frames[name] for name in kept}
+    wanted = _by_table(dict(kinds or {}) | dict.fromkeys(keep, ""), frames)
+    absent = _by_table(missing or {}, frames)
     tables, drafts = [], {}
     for name in kept:
         link, used = parents[name], any(parents[t] and parents[t][1] == name for t in kept)  # type: ignore[index]
@@ -142,7 +153,12 @@ def draft_linked(
         dropped = {c for c in (keys[name] if used else None, link[0] if link else None) if c}
         others -= dropped | {*wanted[name]}
         schema, drafts[name], about = _schema(
-            frames[name], dropped, others, wanted[name], label if name == root else None
+            frames[name],
+            dropped,
+            others,
+            wanted[name],
+            absent[name],
+            label if name == root else None,
         )
         remarks += [f"table {name}: {remark}" for remark in about]
         dates = [
@@ -190,22 +206,29 @@ def table_of(data: str) -> str:
 
 def holds_several(data: str | Path) -> bool:
     """Whether a folder holds several tables, not the parts of one."""
-    return len({frozenset(open_source(path).columns) for path in files_in(data)}) > 1
+    how = {path: {"encoding": find_encoding(path)} for path in files_in(data)}
+    names = [open_source(path, rename_duplicates=True, **one).columns for path, one in how.items()]
+    return len({*map(frozenset, names)}) > 1
 
 
-def read_tables(folder: str | Path, sep: str | None = None) -> dict[str, pd.DataFrame]:
-    """The tables of a folder by name, all values as texts."""
+def read_tables(
+    folder: str | Path, sep: str | None = None, rename_duplicates: bool = False
+) -> dict[str, pd.DataFrame]:
+    """The tables of a folder by name, all values as texts, with how their files are read."""
     if not Path(folder).is_dir():
         raise DataError(f"data ({folder}) must be a folder with a file for each table")
     found: dict[str, pd.DataFrame] = {}
     for path in files_in(folder):
-        backend = open_source(path, sep=sep).connect()
+        how: dict[str, Any] = {
+            "encoding": find_encoding(path),
+            "rename_duplicates": rename_duplicates,
+        }
+        backend = open_source(path, sep=sep, **how).connect()
         name = path.name[: -len(str(_suffix(path)))]
         found[name] = backend.backend.to_pyarrow(backend.table).to_pandas()
+        found[name].attrs[READING] = how
     if len(found) < 2:
-        raise DataError(
-            f"data ({folder}) must be a folder with a CSV or Parquet file for each table"
-        )
+        raise DataError(f"data ({folder}) must be a folder with a file for each table")
     return found
 
 
@@ -262,10 +285,10 @@ def _linked(
 
 
 def _by_table(
-    wanted: Mapping[str, str], frames: Mapping[str, pd.DataFrame]
-) -> dict[str, dict[str, str]]:
+    wanted: Mapping[str, Wanted], frames: Mapping[str, pd.DataFrame]
+) -> dict[str, dict[str, Wanted]]:
     """What is wanted of columns, by table; a column of one table alone needs no table's name."""
-    found: dict[str, dict[str, str]] = {name: {} for name in frames}
+    found: dict[str, dict[str, Wanted]] = {name: {} for name in frames}
     for text, kind in wanted.items():
         places = [
             (name, str(column))
@@ -358,6 +381,7 @@ def _schema(
     keys: Collection[str],
     others: Collection[str],
     wanted: Mapping[str, str],
+    missing: Mapping[str, Sequence[float]],
     label: str | None,
 ) -> tuple[Schema | None, Draft | None, list[str]]:
     """A table's own columns; further links and columns of too many values are dropped."""
@@ -368,7 +392,8 @@ def _schema(
     kinds = {name: kind for name, kind in wanted.items() if kind}
     keep = [name for name, kind in wanted.items() if not kind]
     try:
-        draft = draft_schema(rest, label, kinds=kinds, keep=keep)
+        how = frame.attrs.get(READING, {})
+        draft = draft_schema(rest, label, kinds=kinds, keep=keep, missing=missing, **how)
     except DataError:
         left = f"{', '.join(map(str, rest))} are dropped: nothing in them can be described"
         return None, None, [*remarks, left]

@@ -99,6 +99,7 @@ class InferSchema(Writing, Drafting, Operation[Any]):
                 keep=self.keep,
                 missing=self.missing,
                 encoding=self.encoding,
+                rename_duplicates=self.rename_duplicates,
                 progress=progress,
             )
         schema = with_unit_asked(named(self), draft.schema, draft)
@@ -132,7 +133,13 @@ class InferSchema(Writing, Drafting, Operation[Any]):
         with session.progress(None) as progress:
             progress.report("read", text=self.data)
             draft = draft_linked(
-                self.data, sep=self.sep, label=self.label, kinds=self.kinds, keep=self.keep
+                self.data,
+                sep=self.sep,
+                label=self.label,
+                kinds=self.kinds,
+                keep=self.keep,
+                missing=self.missing,
+                rename_duplicates=self.rename_duplicates,
             )
         text = [self.put(draft.tree.to_json())]
         session.say(draft.verdicts())
@@ -182,7 +189,9 @@ class CheckSchema(Separated, OfPersons, Operation[Any]):
         if tables is not None:
             return _check_linked(tables)
         schema = with_unit(Schema.read(self.schema), source)
-        problems = layout_problems(open_source(self.data, sep=self.sep).columns, schema)
+        problems = layout_problems(
+            open_source(self.data, sep=self.sep, **schema.reading).columns, schema
+        )
         checks, persons, repeats = [], None, []
         broken: dict[str, int] = {}
         if not problems:
@@ -191,7 +200,7 @@ class CheckSchema(Separated, OfPersons, Operation[Any]):
             if schema.unit is not None:
                 persons = check_unit(self.data, schema, sep=self.sep)
             elif self.unit is None:
-                repeats = find_person_columns(self.data, sep=self.sep, encoding=schema.encoding)
+                repeats = find_person_columns(self.data, sep=self.sep, **schema.reading)
         data = {
             "stamp": STAMP,
             "problems": problems,

@@ -101,10 +101,9 @@ class Source:
 class FrameSource(Source):
     """A pandas frame, whose dtypes are its layout; objects are taken one by one."""
 
-    def __init__(self, frame: pd.DataFrame) -> None:
+    def __init__(self, frame: pd.DataFrame, rename: bool = False) -> None:
         self.name = "DataFrame"
-        self.columns = tuple(str(name) for name in frame.columns)
-        check_names(self.columns, self.name)
+        self.columns = named_columns(map(str, frame.columns), self.name, rename)
         self._frame = frame
 
     @property
@@ -127,12 +126,19 @@ class TextSource(Source):
 
     encoding: str
 
-    def __init__(self, name: str, paths: list[Path], sep: str, encoding: str = "utf-8") -> None:
+    def __init__(
+        self,
+        name: str,
+        paths: list[Path],
+        sep: str,
+        encoding: str = "utf-8",
+        rename: bool = False,
+    ) -> None:
         self.name, self._paths, self._sep, self.encoding = name, paths, sep, encoding
-        self.columns = tuple(read_header(paths[0], sep, encoding))
-        check_names(self.columns, str(paths[0]))
+        header = read_header(paths[0], sep, encoding)
+        self.columns = named_columns(header, str(paths[0]), rename)
         for path in paths[1:]:
-            if tuple(read_header(path, sep, encoding)) != self.columns:
+            if read_header(path, sep, encoding) != header:
                 raise DataError(f"header of {path} must equal that of {paths[0]}")
 
     @property
@@ -249,8 +255,8 @@ class ParquetSource(Source):
 
     def __init__(self, name: str, paths: list[Path]) -> None:
         self.name, self._paths = name, paths
-        self.columns = tuple(read_parquet_schema(paths[0]).to_arrow_schema().names)
-        check_names(self.columns, str(paths[0]))
+        names = read_parquet_schema(paths[0]).to_arrow_schema().names
+        self.columns = named_columns(names, str(paths[0]))
         types = parquet_types(paths[0])
         self._readings = described(paths[0])
         self.nested = tuple(name for name in self.columns if name not in self._readings)
@@ -277,11 +283,10 @@ class ParquetSource(Source):
 class ConvertedSource(Source):
     """A file of another program, read through a copy that is made when its rows are asked for."""
 
-    def __init__(self, path: Path, sheet: str | None) -> None:
-        self.name, self._path, self._sheet = str(path), path, sheet
+    def __init__(self, path: Path, sheet: str | None, rename: bool = False) -> None:
+        self.name, self._path, self._sheet, self._rename = str(path), path, sheet, rename
         self._format = FORMATS[file_kind(path)]
-        self.columns = tuple(self._format.names(path, sheet))
-        check_names(self.columns, self.name)
+        self.columns = named_columns(self._format.names(path, sheet), self.name, rename)
         if self._format.stored == ".csv":
             self.encoding = "utf-8"
 
@@ -295,7 +300,7 @@ class ConvertedSource(Source):
         self._format.copy(self._path, self._sheet, copy)
         if self._format.stored == ".parquet":
             return ParquetSource(self.name, [copy])
-        return TextSource(self.name, [copy], ",")
+        return TextSource(self.name, [copy], ",", rename=self._rename)
 
     @property
     def form(self) -> TextForm:
@@ -319,8 +324,7 @@ class TableSource(Source):
     def __init__(self, name: str, table: ibis.Table) -> None:
         self.name = name
         schema = table.schema()
-        self.columns = tuple(schema.names)
-        check_names(self.columns, name)
+        self.columns = named_columns(schema.names, name)
         self.nested = tuple(
             n for n, t in schema.items() if t.is_nested() or t.is_binary() or t.is_geospatial()
         )
@@ -347,7 +351,12 @@ class TableSource(Source):
 
 
 def open_source(
-    data: Any, *, table: str | None = None, sep: str | None = None, encoding: str | None = None
+    data: Any,
+    *,
+    table: str | None = None,
+    sep: str | None = None,
+    encoding: str | None = None,
+    rename_duplicates: bool = False,
 ) -> Source:
     """Open a frame, a path, a glob, a database address or an Ibis table. No row is read.
 
@@ -359,6 +368,7 @@ def open_source(
         sep: the separator of a CSV file; by default a comma, a tab for ``.tsv``, or what else the
             header line shows.
         encoding: of a text file: "utf-8" (the default), "latin-1", "cp1252" or "utf-16".
+        rename_duplicates: whether the second column ``a`` of a frame or file becomes ``a_2``.
 
     Raises:
         UsageError: where ``data`` cannot be taken as given.
@@ -376,11 +386,11 @@ def open_source(
     if encoding is not None and encoding not in ENCODINGS:
         raise UsageError(f"encoding ({encoding!r}) must be one of {', '.join(ENCODINGS)}")
     if isinstance(data, pd.DataFrame):
-        return FrameSource(data)
+        return FrameSource(data, rename_duplicates)
     if isinstance(data, str) and re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", data):
         return TableSource(*open_urls(data, [table])[0])
     if isinstance(data, str | Path):
-        return open_files(str(data), sep, encoding or "utf-8")
+        return open_files(str(data), sep, encoding or "utf-8", rename_duplicates)
     import ibis
 
     if isinstance(data, ibis.Table):
@@ -395,7 +405,9 @@ def open_source(
     )
 
 
-def open_files(name: str, sep: str | None = None, encoding: str = "utf-8") -> Source:
+def open_files(
+    name: str, sep: str | None = None, encoding: str = "utf-8", rename: bool = False
+) -> Source:
     """Open CSV or Parquet files by a path, a folder of Parquet files, or a glob; or another file.
 
     A sheet of a workbook is named as ``book.xlsx?table=Patients``.
@@ -414,11 +426,12 @@ def open_files(name: str, sep: str | None = None, encoding: str = "utf-8") -> So
             raise DataError(f"data ({path}) must not be empty: it has no header and no rows")
     kind = kinds.pop()
     if kind in FORMATS:
-        return ConvertedSource(paths[0], split_sheet(name)[1])
+        return ConvertedSource(paths[0], split_sheet(name)[1], rename)
     if kind == ".parquet":
         return ParquetSource(name, paths)
     usual = TEXT_SUFFIXES[kind]
-    return TextSource(name, paths, sep or find_separator(paths[0], usual, encoding), encoding)
+    sep = sep or find_separator(paths[0], usual, encoding)
+    return TextSource(name, paths, sep, encoding, rename)
 
 
 def find_separator(path: Path, usual: str, encoding: str = "utf-8") -> str:
@@ -537,13 +550,18 @@ def _header(path: Path, sep: str, encoding: str) -> list[str]:
     return names
 
 
-def check_names(names: Iterable[str], where: str) -> None:
-    """Raise DataError unless every column has a name of its own.
+def named_columns(names: Iterable[str], where: str, rename: bool = False) -> tuple[str, ...]:
+    """The columns, each with a name of its own: with ``rename`` the second ``a`` becomes ``a_2``.
 
     Engines rename duplicates without a word, and DuckDB holds ``Age`` and ``age`` for the same.
+
+    Raises:
+        DataError: a name is missing, or occurs twice and is not to be renamed.
     """
+    given = list(names)
+    taken = {name.casefold() for name in given}
     seen: dict[str, str] = {}
-    for position, name in enumerate(names, 1):
+    for position, name in enumerate(given, 1):
         if not name.strip():
             raise DataError(
                 f"column {position} of {where} must have a name: name it in the header, or write "
@@ -552,15 +570,21 @@ def check_names(names: Iterable[str], where: str) -> None:
         before = seen.setdefault(name.casefold(), name)
         if len(seen) == position:
             continue
-        if before == name:
+        number = 2
+        while f"{name}_{number}".casefold() in taken:
+            number += 1
+        other = f"{name}_{number}"
+        if not rename:
+            same = f"{name!r} occurs twice" if before == name else f"{before!r} and {name!r}"
             raise DataError(
-                f"column names of {where} must be distinct: {name!r} occurs twice; rename one"
+                f"column names of {where} must differ by more than case: {same}. Rename one; or "
+                f"draft a schema with --rename-duplicates, which calls column {position} {other!r}"
             )
-        raise DataError(
-            f"column names of {where} must differ by more than case: {before!r} and {name!r}"
-        )
+        seen[other.casefold()] = other
+        taken.add(other.casefold())
     if not seen:
         raise DataError(f"data ({where}) must have at least one column")
+    return tuple(seen.values())
 
 
 def trace_of(sources: Iterable[Source]) -> str | None:

@@ -95,6 +95,7 @@ class Schema(BaseModel):
         made: columns of a release that say nothing of rows: new identifiers, and constants.
             They may stand among ``columns``, at their place in the release.
         encoding: of a source's text files.
+        rename_duplicates: whether the second column of the name ``a`` in a file is called ``a_2``.
         missing_tokens: texts that mean a missing value, unless a category is spelt so.
         impossible: structural zeros, each a combination that no row can have, such as
             ``{"age": {"max": 14}, "marital": ["married", "widowed"]}``; null stands for missing.
@@ -142,6 +143,7 @@ class Schema(BaseModel):
     drop_reasons: dict[str, str] = {}
     missing_tokens: tuple[str, ...] = MISSING_TOKENS
     encoding: Literal["utf-8", "latin-1", "cp1252", "utf-16"] = "utf-8"
+    rename_duplicates: bool = False
     columns: tuple[AnyColumn, ...]
     made: tuple[MadeColumn, ...] = ()
     impossible: tuple[dict[str, Any], ...] = ()
@@ -186,6 +188,11 @@ class Schema(BaseModel):
         return f"<p><b>{escape(self.title or 'Schema')}</b></p>{warning}<table>{head}" + (
             "".join(lines) + "</table>"
         )
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """How the files of a source are opened."""
+        return {"encoding": self.encoding, "rename_duplicates": self.rename_duplicates}
 
     @property
     def names(self) -> list[str]:
@@ -395,6 +402,7 @@ class Schema(BaseModel):
             "charges",
             "drop_reasons",
             "margins",
+            "rename_duplicates",
             "rules",
             "proposed_rules",
             "survey_weight",

@@ -51,7 +51,7 @@ MISTAKES = [
     ("start empty.csv --yes", "empty.csv", "must not be empty"),
     ("start head.csv --yes", "head.csv", "at least one row"),
     ("start open.csv --yes", "open.csv", "close every quoted field"),
-    ("start twice.csv --yes", "twice.csv", "rename"),
+    ("start twice.csv --yes", "'a' occurs twice", "--rename-duplicates"),
     ("start picture.png --yes", "picture.png", ".csv"),
     ("start doc.pdf --yes", "doc.pdf", ".csv"),
     ("start https:///people.csv --yes", "https", "https://"),

@@ -72,6 +72,33 @@ def test_the_command_writes_what_generate_takes_only_when_it_is_accepted(
     assert "10 files verified" in run("verify").output
 
 
+def test_files_of_a_folder_are_read_and_written_as_they_come(
+    run: Callable[..., Result], clinic: Path
+) -> None:
+    frame = pd.read_csv(clinic / "visits.csv").assign(pain=[0, -5, 2, 3] * 30, town="Köln")
+    frame = frame.rename(columns={"town": "ward"})
+    patients = pd.read_csv(clinic / "patients.csv").replace("m", "männlich")
+    for name, rows in {"visits": frame, "patients": patients}.items():
+        rows.to_csv(clinic / f"{name}.csv", index=False, sep=";", encoding="latin-1")
+    asked = (
+        "--rename-duplicates",
+        "--missing",
+        "visits.pain=-5",
+        "--kind",
+        "visits.ward_2=categorical",
+    )
+    run("schema", "infer", "clinic", *asked, "--out", "clinic.json")
+    visits = LinkedSchema.read("clinic.json").table("visits").schema
+    assert visits is not None
+    assert visits.column("pain").missing_tokens == ("-5",)
+    assert visits.reading == {"encoding": "latin-1", "rename_duplicates": True}
+    made = ("--data", "clinic", "--schema", "clinic.json", "--method", "clique-tree", "--eps", 9)
+    run("generate", *made, "--as-input", "--accept-nonprivate-schema", "--go-on")
+    text = (clinic.parent / "release" / "visits.csv").read_text(encoding="latin-1")
+    assert text.startswith("visit_id;patient_id;date;ward;pain;ward_2\n")
+    assert "Köln" in text
+
+
 def test_a_folder_without_links_is_refused(tmp_path: Path) -> None:
     pd.DataFrame({"a": [1, 2]}).to_csv(tmp_path / "one.csv", index=False)
     with pytest.raises(DataError, match="must be a folder"):

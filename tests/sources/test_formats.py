@@ -15,6 +15,7 @@ import pytest
 
 from marginalsyn.access.ledgers import open_ledger
 from marginalsyn.access.private_table import PrivateTable
+from marginalsyn.drafting.draft import infer_schema
 from marginalsyn.errors import DataError, UsageError
 from marginalsyn.sources.source import open_source
 from marginalsyn.table.schema import Schema
@@ -108,6 +109,24 @@ def test_a_sheet_is_named_and_has_the_ledger_of_its_file(tmp_path: Path) -> None
         open_source(f"{path}?table=patient")
     assert open_source(f"{path}?table=Notes").columns == ("age",)
     assert open_ledger(f"{path}?table=Notes").path == open_ledger(str(path)).path
+
+
+@pytest.mark.parametrize("form", ["csv", "xlsx", "frame"])
+def test_duplicate_names_are_renamed_on_request_and_remembered(form: str, tmp_path: Path) -> None:
+    rows = pd.DataFrame(
+        [["x", n, n % 3, f"{n % 2}"] for n in range(40)], columns=["a", "A", "a", "a_2"]
+    )
+    data: Any = rows
+    if form == "csv":
+        rows.to_csv(data := tmp_path / "t.csv", index=False)
+    elif form == "xlsx":
+        data = write_workbook(tmp_path / "t.xlsx", One=rows)
+    with pytest.raises(DataError, match=r"--rename-duplicates, which calls column 2 'A_3'"):
+        infer_schema(data)
+    draft = infer_schema(data, rename_duplicates=True)
+    assert [*draft.drop, *draft.layout] == ["a", "A_3", "a_4", "a_2"]
+    found = PrivateTable.open(data, Schema.from_json(draft.to_json())).unprotected("test").frame()
+    assert found["a_4"].tolist() == [n % 3 for n in range(40)]
 
 
 def test_each_cell_is_read_by_itself(tmp_path: Path) -> None:
