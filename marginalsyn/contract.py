@@ -358,6 +358,11 @@ class Model:
     arrays: Mapping[str, np.ndarray]
     meta: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def followers(self) -> Sequence[str]:
+        """The columns that the model leaves out, since they follow from others."""
+        return [str(name) for name in self.meta.get("followers", ())]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Synthesis:

@@ -104,7 +104,7 @@ def calibrate(
         _check_duties(config, schema, group)
         if group == GENERATORS:
             check_takes_known(config, schema)
-        if group == GENERATORS and (schema.open or schema.shapeless):
+        if group == GENERATORS and (schema.open or schema.shapeless or schema.followers):
             mechanism = WithBoughtSchema(config=config, schema=schema, budget=budget, noise=noise)
         else:
             mechanism = config.configure(public, budget)

@@ -448,7 +448,7 @@ def naive_fit(
 
     Such a fit knows neither the noise nor that rows are made up.
     """
-    question, schema = problem.question, problem.evidence.schema
+    question, schema = problem.question, problem.question.schema
     if problem.cells.shape is None:
         cells = CodeCombinations.of_rows(rows.frame, rows.codes, schema, question.columns)
         weights, squares = rows.shares, np.square(rows.shares)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -54,7 +54,8 @@ class CodeCombinations:
             return cls.grid(schema, columns)
         merged = evidence.fitted.rows(ROWS, rng)
         codes = evidence.compression.refine(merged, rng)
-        codes = codes[:, [schema.names.index(c) for c in columns]]
+        modelled = list(evidence.compression.merges)
+        codes = codes[:, [modelled.index(c) for c in columns]]
         return cls(tuple(columns), codes, as_values(schema, columns, codes), None)
 
     @classmethod
@@ -79,6 +80,20 @@ class CodeCombinations:
         places = [self.columns.index(c) for c in columns]
         frame = self.frame[list(columns)]
         return CodeCombinations(tuple(columns), self.codes[:, places], frame, self.shape, self.cut)
+
+    def with_followers(self, schema: Schema, names: Sequence[str]) -> CodeCombinations:
+        """The same combinations, with columns that follow from those that they have."""
+        sources = [schema.followers[name] for name in names]
+        more = [mapping[self.codes[:, self.columns.index(name)]] for name, mapping in sources]
+        if not more:
+            return self
+        found = np.column_stack(more)
+        return replace(
+            self,
+            columns=(*self.columns, *names),
+            codes=np.hstack([self.codes, found]),
+            frame=pd.concat([self.frame, as_values(schema, names, found)], axis=1),
+        )
 
     def weights(self, evidence: Evidence) -> np.ndarray:
         """The share of every combination."""

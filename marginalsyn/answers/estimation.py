@@ -54,11 +54,14 @@ class Problem:
         rng: np.random.Generator,
     ) -> None:
         self.evidence, self.question, self.target = evidence, question, target
-        counted, columns = evidence.counted, question.columns
-        if counted is not None and counted not in columns:
-            columns = (*columns, counted)
-        self.cells = evidence.cells(columns, rng)
-        self.statistic = self._statistic(self.cells)
+        counted, schema = evidence.counted, evidence.schema
+        asked = [*question.columns, *([] if counted is None else [counted])]
+        # What follows from a column is asked of that column.
+        follow = [name for name in asked if name in evidence.followers]
+        columns = [schema.followers[c].source if c in follow else c for c in asked]
+        self.cells = evidence.cells(tuple(dict.fromkeys(columns)), rng)
+        self.asked = self.cells.with_followers(schema, follow)
+        self.statistic = self._statistic(self.asked)
         self.weights = evidence.weights(self.cells)
         self.fitted = self.statistic.value(self.weights)
         self.influence = self.statistic.influence(self.weights, self.fitted)
@@ -210,7 +213,7 @@ class Problem:
                 continue
             for end in (0, 1):
                 moved = {**self.cells.cut, key: mask.moved(bins, end)}
-                statistic = self._statistic(replace(self.cells, cut=moved))
+                statistic = self._statistic(replace(self.asked, cut=moved))
                 effect = statistic.value(self.weights) - self.fitted
                 down, up = np.maximum(down, -effect), np.maximum(up, effect)
         return down * self.size, up * self.size

@@ -28,6 +28,7 @@ from marginalsyn.graphical.estimation import estimate_total
 from marginalsyn.graphical.exact_margins import public_answers
 from marginalsyn.graphical.soft_rows import SoftTable, fit_rows
 from marginalsyn.privacy.charges import Neighbours
+from marginalsyn.table.keeping import Following
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class Evidence:
             questions are about rows; None where each that was counted counts once.
         structure: of a Bayesian network, if it is one.
         laplace: whether the noise has the law of Laplace; else it is Gaussian.
+        followers: columns of the schema that the model leaves out, since they follow from others.
     """
 
     schema: Schema
@@ -66,6 +68,7 @@ class Evidence:
     counted: str | None = None
     structure: Structure | None = None
     laplace: bool = False
+    followers: tuple[str, ...] = ()
     # How far the population's shares may lie from those of the rows that stand in: not at all.
     drift: ClassVar[float] = 0.0
 
@@ -104,14 +107,16 @@ class Evidence:
             columns = model.meta.get("columns", schema.names)
             compression = Compression.from_arrays(columns, model.arrays)
         else:
-            compression = identity(schema.domain)
+            compression = identity(schema.without(model.followers).domain)
         structure, tables = None, list[np.ndarray]()
         if "network" in model.meta:
             structure, tables = bayes_nets.read(model, compression)
             measured = structure.named(measured)
         sizes = structure.domain(compression.domain) if structure else compression.domain
         marginals = tuple(NoisyMarginal.of(m, compression, sizes) for m in measured)
-        zeros = compression.zeros_within(schema, [m.columns for m in marginals])
+        zeros = compression.zeros_within(
+            schema.without(model.followers), [m.columns for m in marginals]
+        )
         stated = schema.public_rows
         counted = float(model.meta["rows"]) if neighbours is Neighbours.REPLACE else stated
         fitted: pgm.Fitted | SoftTable
@@ -143,6 +148,7 @@ class Evidence:
             known=known,
             zeros=zeros,
             structure=structure,
+            followers=tuple(model.followers),
         )
 
     @cached_property
@@ -177,6 +183,12 @@ class Evidence:
         """The model's code, of a column or of a coarse one, for each full code of the column."""
         groups = self.compression.merges[self.base(name)].groups
         return self.coarse[name].groups[groups] if name in self.coarse else groups
+
+    def source(self, name: str) -> Following:
+        """The column of the model that a column follows from, or is."""
+        if name in self.followers:
+            return self.schema.followers[name]
+        return Following(name, np.arange(self.schema.column(name).size))
 
     def shares(self, columns: Sequence[str]) -> np.ndarray:
         """The model's share of every combination of full codes."""
@@ -217,7 +229,8 @@ class Evidence:
         column = self.schema.column(name)
         if not isinstance(column, IntegerColumn | ContinuousColumn):
             return None
-        return Bins.of(column, self.shares((name,)))
+        source, mapping = self.source(name)
+        return Bins.of(column, np.bincount(mapping, self.shares((source,)), column.size))
 
     def joint_noise(self, lines: Sequence[means.Linear], about: np.ndarray) -> np.ndarray:
         """The covariance that privacy noise gives several estimates; see :mod:`means`."""

@@ -24,6 +24,7 @@ from marginalsyn.progress import Progress, Silent
 from marginalsyn.release.staging import staged
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.frames import write_csv
+from marginalsyn.table.keeping import with_followers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -175,10 +176,11 @@ def _frame(evidence: Evidence, rows: int, rng: np.random.Generator, *, even: boo
     def codes(n: int) -> np.ndarray:
         return evidence.compression.refine(draw(n, rng), rng)
 
-    schema = evidence.schema
+    schema, own = evidence.schema, evidence.schema.without(evidence.followers)
 
     def frame(n: int) -> pd.DataFrame:
-        return Codec(schema).decode(draw_possible(schema, n, codes, rng), rng)
+        found = Codec(own).decode(draw_possible(own, n, codes, rng), rng)
+        return with_followers(found, schema, evidence.followers, rng)
 
     if evidence.counted is None or schema.unit is None:
         return frame(rows)

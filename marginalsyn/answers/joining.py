@@ -61,7 +61,8 @@ def join(
             if isinstance(release, TableRelease)
             else one.measurements
         )
-        measured += [m for m in own if m.columns]
+        # Those of columns that follow from others are left: the release's own say as much.
+        measured += [m for m in own if m.columns and not {*m.columns} & {*evidence.followers}]
     joined = with_measured(evidence, measured, wanted)
     both = [name for name in sorted(raked) if columns[name][0] != "rake"]
     notes.append(

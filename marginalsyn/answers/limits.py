@@ -283,11 +283,11 @@ def _few(problem: Problem) -> dict[str, str]:
     question, evidence, found = problem.question, problem.graphical, dict[str, str]()
     for name in question.grouping:
         column = evidence.schema.column(name)
-        counts = evidence.shares((name,)) * evidence.total[0]
+        source, mapping = evidence.source(name)
+        counts = np.bincount(mapping, evidence.shares((source,)), column.size) * evidence.total[0]
         for code, label in enumerate(column.labels()[: column.size - column.nullable]):
-            own = np.zeros(column.size)
-            own[code] = 1.0
-            line = weigh(evidence, function_of(evidence, [], {name: own}))
+            own = (mapping == code).astype(float)
+            line = weigh(evidence, function_of(evidence, [], {source: own}))
             noise = max(evidence.total[0] * line.noise(evidence, 0.0) ** 0.5, 2.0)
             # OTHER is in most schemas for the case that a value is not listed, and mostly empty.
             if code == column.other_code and counts[code] < noise:

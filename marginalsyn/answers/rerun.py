@@ -23,6 +23,7 @@ from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import GDP, ZCDP, Pure
 from marginalsyn.privacy.noise import make_noise
 from marginalsyn.table.codec import Codec
+from marginalsyn.table.keeping import with_followers
 
 if TYPE_CHECKING:
     from marginalsyn.release.folder import Release
@@ -71,7 +72,8 @@ class Rerun:
             evidence.rows, rng
         )
         codes = evidence.compression.refine(merged, rng)
-        frame = Codec(self.schema).decode(codes, rng)
+        own = self.schema.without(evidence.followers)
+        frame = with_followers(Codec(own).decode(codes, rng), self.schema, evidence.followers, rng)
         unit = self.schema.unit
         if unit is not None:  # all rows of a person are alike here: how they differ is not known
             often = np.maximum(frame[unit.count].to_numpy(int), 1)
@@ -91,7 +93,7 @@ class Rerun:
         bought = [m for m in evidence.marginals if m.bought]
         if not bought:
             return found
-        names = list(self.schema.names)
+        names = list(own.names)
         return with_measured(found, [_measured(marginal, codes, names, rng) for marginal in bought])
 
 

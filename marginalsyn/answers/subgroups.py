@@ -208,7 +208,7 @@ class Subgroups(Question):
             size = len(below) // len(self._parts)
             own = slice(number * size, (number + 1) * size)
             if part.counts:
-                masks = [members(group.masks, problem.cells) for group in part.groups]
+                masks = [members(group.masks, problem.asked) for group in part.groups]
                 found[own] = far @ np.stack(masks, axis=1)
             else:
                 found[own] = far @ statistic.bottoms[:, own] / below[own]
@@ -224,7 +224,7 @@ def _far(problem: Problem, column: str, *, usual: bool) -> np.ndarray | None:
     if bins is None:
         return None
     reach = np.append(bins.usual if usual else bins.half, 0.0)
-    codes = problem.cells.codes[:, problem.cells.columns.index(column)]
+    codes = problem.asked.codes[:, problem.asked.columns.index(column)]
     return np.asarray(problem.weights * reach[np.minimum(codes, len(reach) - 1)])
 
 

@@ -214,7 +214,7 @@ class AIM(WorkloadGenerator):
         progress.report("generate", fraction=1.0, text="rows")
         # At most so many were measured: one a round, every column, every pair with a label.
         columns = len(self.schema.names)
-        pairs_for = len(model_pairs(self.config.for_, self.schema.names))
+        pairs_for = len(model_pairs(self.config.for_, self.schema.names, self.schema.stand_ins))
         bounds = chooser.bounds(
             choice,
             before,
@@ -245,7 +245,7 @@ class AIM(WorkloadGenerator):
             share = min(0.8, 80 / rows_over_noise) if rows_over_noise < 800 else 0.0
         pairs = [tuple(c for c in one_way.domain if c in (name, label)) for name in others]
         if self.config.for_:
-            pairs = model_pairs(self.config.for_, one_way.domain)
+            pairs = model_pairs(self.config.for_, one_way.domain, self.schema.stand_ins)
         elif label is None:
             pairs = []
         if not pairs or share == 0:

@@ -73,7 +73,7 @@ class AutoConfig(MarginalKnobs):
 
     def configure(self, schema: Schema, budget: Budget) -> Auto:
         """Choose what can be chosen before rows are read."""
-        model_pairs(self.for_, schema.names)
+        model_pairs(self.for_, schema.names, schema.stand_ins)
         return Auto(config=self, schema=schema, budget=budget)
 
 
@@ -176,7 +176,7 @@ class Auto(Calibrated):
         config, schema = self.config, self.schema
         if config.workload is not None or config.given or schema.derived or config.degree > 2:
             return None
-        pairs = model_pairs(config.for_, one_way.domain)
+        pairs = model_pairs(config.for_, one_way.domain, schema.stand_ins)
         pairs = pairs or strata_pairs(schema.by, one_way.domain)
         if schema.label and not pairs:
             others = [name for name in one_way.domain if name != schema.label]

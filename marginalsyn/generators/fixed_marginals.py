@@ -75,7 +75,7 @@ class FixedMarginals(MarginalGenerator):
         """The marginals of two columns or more, with their weights."""
         domain, label = self.schema.domain, self.schema.label
         if self.config.marginals is not None:
-            weights = Workload.read(self.config.marginals, domain).weights
+            weights = Workload.read(self.config.marginals, domain, self.schema.stand_ins).weights
         elif len(domain) == 1:
             weights = {}
         elif label is not None:

@@ -369,7 +369,9 @@ class WorkloadGenerator(MarginalGenerator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        model_pairs(self.config.for_, self.schema.names)  # refuses what names no columns
+        model_pairs(
+            self.config.for_, self.schema.names, self.schema.stand_ins
+        )  # refuses what names no columns
 
     @property
     def known(self) -> tuple[Columns, ...]:
@@ -395,14 +397,14 @@ class WorkloadGenerator(MarginalGenerator):
         """The marginals to serve, over the given (merged) domain."""
         knobs = self.config
         if knobs.workload is not None:
-            load = Workload.read(knobs.workload, domain)
+            load = Workload.read(knobs.workload, domain, self.schema.stand_ins)
         else:
             load = Workload.upto(domain, knobs.degree).about(knobs.given)
             load = Workload(not_yet_known(load.weights, self.known))
         load = load.favour(self.schema.by, max(len(domain) - 2, 1))
         if knobs.for_:
             factor = FOR_WEIGHT if knobs.label_weight == 1 else knobs.label_weight
-            return load.aimed(model_pairs(knobs.for_, domain), factor)
+            return load.aimed(model_pairs(knobs.for_, domain, self.schema.stand_ins), factor)
         return load.favour([self.schema.label or ""], knobs.label_weight)
 
     @property

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 
 Columns = tuple[str, ...]
+_NONE: Mapping[str, str] = MappingProxyType({})
 # Of a marginal of columns that are given; one that is drawn has 1.
 GIVEN_WEIGHT = 0.25
 
@@ -55,24 +57,31 @@ class Workload:
         return cls({cols: 1.0 for cols in itertools.combinations(domain, order)})
 
     @classmethod
-    def read(cls, path: str | Path, domain: Mapping[str, int]) -> Workload:
-        """Read ``[["a", "b"], {"columns": ["a", "c"], "weight": 2}]`` from a JSON file."""
+    def read(
+        cls, path: str | Path, domain: Mapping[str, int], stand_ins: Mapping[str, str] = _NONE
+    ) -> Workload:
+        """Read ``[["a", "b"], {"columns": ["a", "c"], "weight": 2}]`` from a JSON file.
+
+        A column that follows from another has that as its stand-in.
+        """
         try:
             items = json.loads(Path(path).read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
             raise UsageError(f"workload ({path}) must be a readable JSON file: {error}") from None
         if not isinstance(items, list):
             raise UsageError(f"workload ({path}) must be a list of marginals (lists of columns)")
-        return cls.of(items, domain)
+        return cls.of(items, domain, stand_ins)
 
     @classmethod
-    def of(cls, items: Iterable[Any], domain: Mapping[str, int]) -> Workload:
+    def of(
+        cls, items: Iterable[Any], domain: Mapping[str, int], stand_ins: Mapping[str, str] = _NONE
+    ) -> Workload:
         """Build from lists of column names, or mappings with ``columns`` and ``weight``."""
         weights: dict[Columns, float] = {}
         for item in items:
             given = item.get("columns") if isinstance(item, Mapping) else item
             weight = item.get("weight", 1.0) if isinstance(item, Mapping) else 1.0
-            cols = _canonical(given, domain)
+            cols = _canonical(given, domain, stand_ins)
             if not isinstance(weight, int | float) or not 0 < weight < math.inf:
                 raise UsageError(f"weight ({weight}) of marginal {list(cols)} must be above zero")
             weights[cols] = weights.get(cols, 0.0) + float(weight)
@@ -123,18 +132,19 @@ class Workload:
         return {c: sum(weight_of[x] for x in c) for c in fits}
 
 
-def _canonical(given: Any, domain: Mapping[str, int]) -> Columns:
+def _canonical(given: Any, domain: Mapping[str, int], stand_ins: Mapping[str, str]) -> Columns:
     """The columns of one marginal in domain order, or a usage error."""
     if not isinstance(given, Sequence) or isinstance(given, str) or not given:
         raise UsageError(f"marginal ({given!r}) must be a list of column names")
-    unknown = [name for name in given if name not in domain]
+    unknown = [name for name in given if name not in domain and name not in stand_ins]
     if unknown:
         raise UsageError(
             f"marginal {list(given)} must name columns of the schema; {unknown[0]!r} is not one"
         )
     if len(set(given)) != len(given):
         raise UsageError(f"marginal {list(given)} must name each column once")
-    return tuple(name for name in domain if name in given)
+    asked = {stand_ins.get(name, name) for name in given}
+    return tuple(name for name in domain if name in asked)
 
 
 # Of a model's size limit, what known pairs may take: the rest is for those that are bought.
@@ -196,12 +206,15 @@ def strata_pairs(by: Collection[str], columns: Collection[str]) -> list[Columns]
 FOR_WEIGHT = 4.0
 
 
-def model_pairs(formulas: Iterable[str], columns: Collection[str]) -> list[Columns]:
+def model_pairs(
+    formulas: Iterable[str], columns: Collection[str], stand_ins: Mapping[str, str] = _NONE
+) -> list[Columns]:
     """Every label with each of its features, columns in their order.
 
     Args:
         formulas: such as ``"income ~ age + sex"``; a dot stands for all other columns.
         columns: the names that may occur.
+        stand_ins: by further names, the columns that they follow from.
 
     Raises:
         UsageError: a formula that cannot be read, or a column that is not there.
@@ -223,7 +236,7 @@ def model_pairs(formulas: Iterable[str], columns: Collection[str]) -> list[Colum
         if features == ["."]:
             features = [name for name in names if name != label]
         for name in (label, *features):
-            if name not in names:
+            if name not in names and name not in stand_ins:
                 raise UsageError(
                     f"for ({formula}) must name columns of the schema; {name!r} is not one"
                     f"{like(name, names)}"
@@ -231,6 +244,8 @@ def model_pairs(formulas: Iterable[str], columns: Collection[str]) -> list[Colum
         if label in features:
             raise UsageError(f"for ({formula}) must not have its label among the features")
         for feature in features:
-            pair = sorted((label, feature), key=names.index)
-            found[pair[0], pair[1]] = None
+            both = {stand_ins.get(name, name) for name in (label, feature)}
+            if len(both) == 2:
+                first, second = sorted(both, key=names.index)
+                found[first, second] = None
     return list(found)

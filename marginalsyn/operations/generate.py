@@ -534,6 +534,15 @@ def _known(schema: Any, plan: Any, facts: dict[str, Any]) -> list[tuple[str, obj
         facts.setdefault("margins", []).append(margin.facts)
         rows = "" if margin.rows is None else f", {margin.rows:,.10g} rows"
         lines.append(f"{margin.name}{rows}: exact")
+    for name, (source, _) in schema.followers.items():
+        facts.setdefault("follow", {})[name] = source
+        lines.append(f"{name} follows from {source}: nothing is measured for it")
+    for known in (rule.dependency for rule in schema.kept_rules):
+        codes = [] if known is None or known.mapping is None else known.mapping.tolist()
+        if known is not None and -1 in codes:
+            left = [known.source.labels()[place] for place, code in enumerate(codes) if code < 0]
+            source, what = known.source.name, f"{known.target.name} is measured"
+            lines.append(f"{what}, for its list leaves out {source} = {', '.join(left[:5])}")
     if weight is not None:
         sigma = next((v for k, v in plan.facts.items() if "deviation" in k or k == "sigma"), 0.0)
         facts["survey_weight"] = {"bound": weight.bound, "noise": sigma * weight.bound}

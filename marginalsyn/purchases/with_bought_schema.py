@@ -1,4 +1,4 @@
-"""A generator whose run first buys, from its budget, what the schema leaves open."""
+"""A generator whose run first buys what the schema leaves open, and adds columns that follow."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ from marginalsyn.privacy.zcdp import eps_of, rho_of
 from marginalsyn.purchases.categories import Categories
 from marginalsyn.purchases.purchase import Purchase, buy_all, charges_of
 from marginalsyn.purchases.shapes import Shapes
+from marginalsyn.table.keeping import with_followers
 
 if TYPE_CHECKING:
     from marginalsyn.access.visit import Visit
     from marginalsyn.privacy.noise import Noise
     from marginalsyn.progress import Progress
+    from marginalsyn.table.schema import Schema
 
 # What a run buys by itself, in this order.
 KINDS: tuple[type[Purchase], ...] = (Categories, Shapes)
@@ -35,7 +37,8 @@ class WithBoughtSchema(Calibrated):
     """Calibrated: what is bought, then the generator under the schema that this completes.
 
     What each may spend is fixed beforehand. The generator is calibrated twice: on the open schema,
-    for its charges, and on the bought one, with the same budget.
+    for its charges, and on the bought one, with the same budget. It never sees a column that
+    follows from another by a rule: its rows have it afterwards.
     """
 
     noise: Noise | None = None
@@ -49,6 +52,8 @@ class WithBoughtSchema(Calibrated):
     @cached_property
     def rest(self) -> Budget:
         """What is left for the generator: with what is bought it comes to the whole budget."""
+        if not self.purchases:
+            return self.budget
         paid = charges_of(self.purchases)
         spent, whole = sum(charge.rho or 0.0 for charge in paid), self.budget
         left = whole.delta - sum(c.cost.delta for c in paid if isinstance(c.cost, Approximate))
@@ -62,14 +67,14 @@ class WithBoughtSchema(Calibrated):
         def fits(eps: float, rest: Budget | None = None) -> bool:
             """Whether a pure mechanism, or the generator itself, stays within the whole."""
             pure = Charge(mechanism="rest", neighbours=whole.neighbours, cost=Pure(eps=eps))
-            own = (pure,) if rest is None else self.config.configure(self.schema, rest).cost
+            own = (pure,) if rest is None else self._configured(self.schema, rest).cost
             return compose([*paid, *own], whole.delta, whole.neighbours).eps <= whole.eps
 
         def offer(pure: float, eps: float | None = None) -> Budget:
             return Budget.of_json({"eps": eps or pure, "pure": pure, **worth})
 
         eps = _largest(fits, max(0.0, whole.eps - eps_of(spent, left)), whole.eps, 40)
-        known = self.config.configure(self.schema, offer(eps)).cost
+        known = self._configured(self.schema, offer(eps)).cost
         if any(isinstance(charge.cost, SubsampledGaussian) for charge in known):
             # Sampled steps add up with the rest in a way of their own.
             eps = own_eps = _largest(lambda one: fits(one, offer(one)), eps / 4, whole.eps, TRIES)
@@ -85,7 +90,10 @@ class WithBoughtSchema(Calibrated):
     @cached_property
     def generator(self) -> Any:
         """The generator on the open schema."""
-        return self.config.configure(self.schema, self.rest)
+        return self._configured(self.schema, self.rest)
+
+    def _configured(self, schema: Schema, budget: Budget) -> Any:
+        return self.config.configure(schema.without(self.schema.followers), budget)
 
     @property
     def cost(self) -> tuple[Charge, ...]:
@@ -99,17 +107,28 @@ class WithBoughtSchema(Calibrated):
         facts = dict(own.facts)
         for purchase in self.purchases:
             facts.update(purchase.facts)
-        return replace(own, split={**paid, **own.split}, facts=facts, model_mb=None)
+        size = None if self.purchases else own.model_mb
+        return replace(own, split={**paid, **own.split}, facts=facts, model_mb=size)
 
     def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
         schema = buy_all(self.purchases, self.schema, visit, self.noise, progress)
-        generator = self.config.configure(schema, self.rest)
+        generator, left_out = self._configured(schema, self.rest), [*self.schema.followers]
         if [c.cost for c in generator.cost] != [c.cost for c in self.generator.cost]:
             raise PluginError(
                 f"method '{self.config.name}' must cost the same whatever is bought: buy it "
                 "first, then give the schema that has it"
             )
-        return replace(generator(visit.recoded(schema), progress=progress), schema=schema)
+        found = generator(visit.recoded(schema.without(left_out)), progress=progress)
+        if left_out:
+            model, sources = found.model, schema.followers
+            if model is not None:
+                model = replace(model, meta={**model.meta, "followers": left_out})
+            follow = {name: sources[name].source for name in left_out}
+            frame = with_followers(found.frame, schema, left_out, visit.noise.post)
+            found = replace(
+                found, frame=frame, model=model, notes={**found.notes, "follow": follow}
+            )
+        return replace(found, schema=schema) if self.purchases else found
 
 
 def _largest(fits: Callable[[float], bool], low: float, high: float, steps: int) -> float:

@@ -13,9 +13,9 @@ from marginalsyn.errors import MarginalsynError, PluginError, ReleaseError, Usag
 from marginalsyn.people.drawing import draw_rows, rows_for
 from marginalsyn.registry import GENERATORS, find
 from marginalsyn.release.folder import Release
-from marginalsyn.table.conditions import Condition, kept_rows, read_conditions
+from marginalsyn.table.conditions import Condition, kept_rows, on_sources, read_conditions
 from marginalsyn.table.frames import frame_problems
-from marginalsyn.table.keeping import keep_rules
+from marginalsyn.table.keeping import keep_rules, with_followers
 from marginalsyn.table.schema import Schema
 from marginalsyn.validation import shown
 
@@ -140,15 +140,19 @@ def _drawn(
     conditions: Mapping[str, Condition] | None,
 ) -> pd.DataFrame:
     """Rows of the model; where it is one of persons, as a table has their rows."""
+    names = model.followers
+    own = schema.without(names)
+    conditions = conditions and on_sources(conditions, schema, names)
 
     def draw(n: int | None) -> pd.DataFrame:
         found: pd.DataFrame
         if conditions is None:
-            found = method.sample(model, schema, n, rng)
+            found = method.sample(model, own, n, rng)
         elif exact := Duties(method).sample_where:
-            found = exact(model, schema, n, rng, conditions)
+            found = exact(model, own, n, rng, conditions)
         else:
-            found = kept_rows(lambda n: method.sample(model, schema, n, rng), schema, n, conditions)
+            found = kept_rows(lambda n: method.sample(model, own, n, rng), own, n, conditions)
+        found = with_followers(found, schema, names, rng)
         return _kept(found, schema, rng, conditions or {})
 
     unit = schema.unit

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -115,6 +115,26 @@ def read_conditions(where: str | Mapping[str, Any], schema: Schema) -> dict[str,
                 f"where ({name!r}) must name a column, one of {names}{like(name, schema.names)}"
             )
     return {name: _condition(schema.column(name), asked, spelt) for name, asked in given.items()}
+
+
+def on_sources(
+    conditions: Mapping[str, Condition], schema: Schema, names: Sequence[str]
+) -> dict[str, Condition]:
+    """The conditions, those on columns that follow from others being put on these."""
+    found = dict(conditions)
+    for name in names:
+        if (asked := found.pop(name, None)) is None:
+            continue
+        source, mapping = schema.followers[name]
+        column = schema.column(source)
+        before = found.get(source) or Condition(column, np.ones(column.size))
+        found[source] = replace(before, weights=before.weights * asked.weights[mapping])
+        if not found[source].weights.any():
+            raise UsageError(
+                f"where ({', '.join(conditions)}) must leave a value of {source}, by which the "
+                f"schema's rules list {name}"
+            )
+    return found
 
 
 def kept_rows(

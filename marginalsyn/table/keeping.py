@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -24,7 +24,7 @@ from marginalsyn.table.columns import CategoricalColumn
 from marginalsyn.table.moments import MomentColumn
 from marginalsyn.table.numeric import NumberColumn
 from marginalsyn.table.parts import part_name
-from marginalsyn.table.rules import Cells, Linear, Rule, mapped, read_rules
+from marginalsyn.table.rules import Cells, Linear, Rule, has_public_values, mapped, read_rules
 
 if TYPE_CHECKING:
     from marginalsyn.table.schema import AnyColumn, Schema
@@ -154,6 +154,68 @@ def with_dependencies(
                 codes = codes.copy()
                 codes[:, target] = np.where(follows >= 0, follows, codes[:, target])
     return codes
+
+
+class Following(NamedTuple):
+    """The column that another follows from, and by its code the code of the other."""
+
+    source: str
+    mapping: np.ndarray
+
+
+def followers(schema: Schema) -> dict[str, Following]:
+    """The columns of which a rule lists what each follows from, and nothing else has to be known.
+
+    The list has every code of a public column, and every other rule that names the follower is kept
+    whatever comes, or lists what follows from it in turn. What comes back is measured, not derived.
+    """
+    order = {column.name: place for place, column in enumerate(schema.columns)}
+    lists = {}
+    for rule in schema.kept_rules:
+        known = rule.dependency
+        if known is None or known.mapping is None or (known.mapping < 0).any():
+            continue
+        if has_public_values(known.source) and has_public_values(known.target):
+            lists[known.target.name] = known
+    taken = {schema.label, *schema.by, *schema.derived, *schema.shapeless}
+    taken.update(*schema.impossible, *(margin.columns for margin in schema.public_margins))
+
+    def settled(name: str) -> bool:
+        """Whether no rule but lists onward can be broken once the column follows."""
+        source, mapping = lists[name].source, lists[name].mapping
+        cells = Cells({source.name: np.arange(source.size), name: np.asarray(mapping)})
+        for rule in schema.kept_rules if name not in taken else ():
+            onward = rule.dependency
+            if name not in rule.names or (
+                onward is not None
+                and onward.source.name == name
+                and lists.get(onward.target.name) is onward
+                and onward.target.name != source.name
+            ):
+                continue
+            if not {*rule.names} <= {source.name, name} or rule.broken(cells).any():
+                return False
+        return name not in taken
+
+    def loops(name: str) -> bool:
+        seen = [name]
+        while seen[-1] in lists and seen[-1] not in seen[:-1]:
+            seen.append(lists[seen[-1]].source.name)
+        return seen[-1] == name and len(seen) > 1
+
+    while True:
+        wrong = [name for name in lists if loops(name) or not settled(name)]
+        if not wrong:
+            break
+        del lists[min(wrong, key=lambda name: (settled(name), order[name]))]
+    found = {}
+    for name in sorted(lists, key=order.__getitem__):
+        known = lists[name]
+        source, mapping = known.source.name, np.asarray(known.mapping)
+        while source in lists:
+            source, mapping = lists[source].source.name, mapping[lists[source].mapping]
+        found[name] = Following(source, mapping)
+    return found
 
 
 def keep_codes(
@@ -427,6 +489,18 @@ def keep_rules(
         return frame
     columns = decoding.series(schema.columns, *keep_values(schema, values, rng, fixed))
     return pd.DataFrame({one.name: one for one in columns}, index=frame.index)
+
+
+def with_followers(
+    frame: pd.DataFrame, schema: Schema, names: Sequence[str], rng: np.random.Generator
+) -> pd.DataFrame:
+    """The rows with columns that were left out because they follow from others."""
+    for name in names:
+        source, mapping = schema.followers[name]
+        codes = Codec(schema.select([source])).encode(frame[[source]])
+        found = Codec(schema.select([name])).decode(mapping[codes], rng)
+        frame = frame.assign(**{name: found[name].set_axis(frame.index)})
+    return frame[schema.names] if names else frame
 
 
 def with_mappings(schema: Schema, frame: pd.DataFrame) -> Schema:

@@ -394,7 +394,7 @@ class _Parser:
         labels = column.labels()
         if token.text in labels:
             return labels.index(token.text)
-        if not _public(column):
+        if not has_public_values(column):
             return -1
         known = f"it has {shown(labels, 100)}{like(token.text, labels)}"
         raise self._error(
@@ -554,7 +554,7 @@ class _Parser:
                 agreeing(column, listed)
                 options += listed
             except UsageError as error:
-                if not _public(column):
+                if not has_public_values(column):
                     hidden = True  # a value that a purchase does not list is one of OTHER
                     continue
                 raise self._of_value(error, value) from None
@@ -657,6 +657,6 @@ class _Parser:
         return number
 
 
-def _public(column: AnyColumn) -> bool:
+def has_public_values(column: AnyColumn) -> bool:
     """Whether the list of its values was known before any purchase."""
     return not isinstance(column, CategoricalColumn) or column.origin == "public"

@@ -6,12 +6,13 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 
 from marginalsyn.errors import SchemaError, reason_of
 from marginalsyn.privacy.charges import Charge
@@ -38,6 +39,7 @@ from marginalsyn.table.unit import SurveyWeight, Unit
 from marginalsyn.validation import explain, like, shown
 
 if TYPE_CHECKING:
+    from marginalsyn.table.keeping import Following
     from marginalsyn.table.rules import Rule
 
 __all__ = [
@@ -154,6 +156,9 @@ class Schema(BaseModel):
     survey_weight: SurveyWeight | None = None
     charges: tuple[Charge, ...] = ()
 
+    # By column that was left out because it follows from another: that other.
+    _stand_ins: dict[str, str] = PrivateAttr(default_factory=dict)
+
     def __init__(self, **data: Any) -> None:
         data = _take_out_made(data)
         try:
@@ -164,6 +169,12 @@ class Schema(BaseModel):
     def __hash__(self) -> int:
         # By the JSON, which distinguishes the categories 1, 1.0 and True.
         return hash(self.model_dump_json())
+
+    def __copy__(self) -> Schema:
+        copied = super().__copy__()
+        for name in ("kept_rules", "followers", "public_margins"):
+            copied.__dict__.pop(name, None)
+        return copied
 
     def __repr__(self) -> str:
         listed = [f"{column.name} ({column.size})" for column in self.columns[:_SHOWN]]
@@ -356,7 +367,7 @@ class Schema(BaseModel):
             found += impossible_cells(self.rules, self.columns, known)[0]
         return found
 
-    @property
+    @cached_property
     def kept_rules(self) -> tuple[Rule, ...]:
         """The rules, read."""
         if not self.rules:
@@ -365,7 +376,30 @@ class Schema(BaseModel):
 
         return read_rules(self.rules, self.columns)
 
+    @cached_property
+    def followers(self) -> dict[str, Following]:
+        """The columns that a rule lists by another, so that nothing is measured for them."""
+        if not self.rules:
+            return {}
+        from marginalsyn.table.keeping import followers
+
+        return followers(self)
+
+    def without(self, names: Iterable[str]) -> Schema:
+        """The schema without columns that follow from others, which stand in for them."""
+        gone = {name: self.followers[name].source for name in names}
+        if not gone:
+            return self
+        found = self.select([name for name in self.names if name not in gone])
+        found._stand_ins = gone
+        return found
+
     @property
+    def stand_ins(self) -> Mapping[str, str]:
+        """By column that :meth:`without` left out, the column that it follows from."""
+        return self._stand_ins
+
+    @cached_property
     def public_margins(self) -> list[PublicMargin]:
         """What is public of one or two columns."""
         columns = {column.name: column for column in self.columns} if self.margins else {}

@@ -55,11 +55,11 @@ def label_and_others(formula: str | None, schema: Schema) -> tuple[str | None, t
     """The column that a model is for and its predictors: ``income ~ .`` or ``y ~ a + b``."""
     if formula is None:
         label = schema.label
-        return label, tuple(name for name in schema.names if name != label)
+        return label, tuple(n for n in schema.names if n != label and n not in schema.followers)
     label, tilde, right = (part.strip() for part in formula.partition("~"))
     if not tilde or not label or not right:
         raise UsageError(f"for ({formula}) must read 'label ~ .' or 'label ~ a + b'")
-    rest = tuple(name for name in schema.names if name != label)
+    rest = tuple(n for n in schema.names if n != label and n not in schema.followers)
     others = rest if right == "." else tuple(part.strip() for part in right.split("+"))
     _check_names((label, *others), schema, "for")
     return label, others
@@ -99,7 +99,7 @@ def choose_marginals(
         return Choosing(kind="given", marginals=tuple(sorted(sets)))
     label, others = label_and_others(formula, schema)
     if label is None or not others:
-        return _among_pairs(domain, max_cells)
+        return _among_pairs(schema.without(schema.followers).domain, max_cells)
     pairs = tuple((label, name) for name in others)
     small = [
         (label, *two)

@@ -164,7 +164,10 @@ def _by_model(
 ) -> Iterator[Finding]:
     """The same of the model's pairs, beyond what so many rows drawn from it would leave empty."""
     merged = np.column_stack(
-        [merge.groups[codes[:, j]] for j, merge in enumerate(compression.merges.values())]
+        [
+            merge.groups[codes[:, schema.names.index(name)]]
+            for name, merge in compression.merges.items()
+        ]
     )
     names, rows = list(compression.merges), len(codes)
     pairs = list(itertools.combinations(range(len(names)), 2))

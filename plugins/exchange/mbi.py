@@ -11,7 +11,7 @@ and then ``marginalsyn adopt parcel --out release``. :func:`load` is the way bac
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -31,7 +31,9 @@ from marginalsyn.plugins.exchange.parcel import Parcel, Part, read_parcel
 from marginalsyn.table.codec import Codec
 
 if TYPE_CHECKING:
+    from marginalsyn.contract import Model
     from marginalsyn.release.folder import Release
+    from marginalsyn.table.schema import Schema
 
 __all__ = [
     "Loaded",
@@ -284,7 +286,7 @@ def parcel_of(release: Release) -> tuple[Parcel, list[str]]:
     if isinstance(fitted, ChainModel):
         lost.append("the model: a chain of rows, which no clique tree can hold")
     elif fitted is not None:
-        potentials = _potentials(fitted, merges)
+        potentials = (*_potentials(fitted, merges), *_followers(schema, model))
     if fitted is None and model is not None:
         lost.append(f"the model: {model.kind} has no graphical one")
     if release.weights() is not None:
@@ -313,6 +315,15 @@ def parcel_of(release: Release) -> tuple[Parcel, list[str]]:
         stated=stated,
     )
     return parcel, lost
+
+
+def _followers(schema: Schema, model: Model | None) -> Iterator[Part]:
+    """A table for every column that the model leaves out: what it follows from, and it alone."""
+    for name in model.followers if model is not None else ():
+        source, mapping = schema.followers[name]
+        sure = mapping[:, None] == np.arange(schema.column(name).size)
+        with np.errstate(divide="ignore"):
+            yield Part(columns=(source, name), values=np.log(sure.astype(float)))
 
 
 def _potentials(fitted: Fitted, merges: Compression) -> tuple[Part, ...]:

@@ -98,8 +98,10 @@ class Discriminator(WeightEstimator):
         return {"scorer": self.model.kind, "scores": kind, "charged": FREE}
 
     def __call__(self, rows: None, *, progress: Progress) -> LogWeights:
+        schema = self.target.schema.without(self.model.followers)
+
         def score(frame: pd.DataFrame) -> np.ndarray:
-            found = self.scorer.score(self.model, self.target.schema, frame)
+            found = self.scorer.score(self.model, schema, frame[schema.names])
             return np.asarray(found, dtype=np.float64)
 
         return LogWeights(values=score(self.target.frame), score=score, notes=self.facts)

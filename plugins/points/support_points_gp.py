@@ -295,6 +295,7 @@ class NoisyPotential:
     points: np.ndarray
     around: int
     counted: str | None = None
+    followers: tuple[str, ...] = ()
     drift: ClassVar[float] = DRIFT
 
     @classmethod
@@ -303,7 +304,9 @@ class NoisyPotential:
         model, statement = release.model(), release.statement
         options = {k: v for k, v in statement.parameters.items() if v is not None}
         config = make_config(METHOD, options)
-        made = config.configure(release.schema, Budget(eps=1.0, neighbours=statement.neighbours))
+        followers = tuple(model.followers if model is not None else ())
+        own = release.schema.without(followers)
+        made = config.configure(own, Budget(eps=1.0, neighbours=statement.neighbours))
         try:
             assert model is not None
             assert isinstance(made, SupportPointsGP)
@@ -325,7 +328,16 @@ class NoisyPotential:
             sigmas = np.full(sums.shape, float(str(sigma)))
         else:
             sigmas = made.slices.noise_scale(float(str(sigma)))
-        return cls(release.schema, made, sums, sigmas, (max(total, 1.0), off), points, ROWS)
+        return cls(
+            release.schema,
+            made,
+            sums,
+            sigmas,
+            (max(total, 1.0), off),
+            points,
+            ROWS,
+            followers=followers,
+        )
 
     @property
     def table_rows(self) -> float:
@@ -356,7 +368,7 @@ class NoisyPotential:
         del rng
         frame = self.metric.frame(self.points)
         codes = self.metric.codes(self.points)
-        return CodeCombinations.of_rows(frame, codes, self.schema, columns)
+        return CodeCombinations.of_rows(frame, codes, self.generator.schema, columns)
 
     def weights(self, cells: CodeCombinations) -> np.ndarray:
         """The share of every drawn row."""
@@ -410,7 +422,7 @@ class NoisyPotential:
         slices, metric = self.generator.slices, self.metric
         numeric = metric.space.numeric
         own: set[int] = set()
-        for name, place in zip(self.schema.names, metric.places, strict=True):
+        for name, place in zip(self.generator.schema.names, metric.places, strict=True):
             if name in columns:
                 own |= {place.scale} if place.scale is not None else set()
                 own |= {numeric + place.code} if place.code is not None else set()

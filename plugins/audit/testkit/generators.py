@@ -108,9 +108,11 @@ def edge_tables() -> dict[str, tuple[pd.DataFrame, Schema]]:
         impossible=({"ill": ["yes"], "colour": ["red", None]}, {"grade": [3], "age": {"max": 39}}),
         **label,
     )
+    tone = CategoricalColumn(name="tone", categories=("warm", "cold"))
     rules = Schema(
-        columns=schema.columns,
+        columns=(tone, *schema.columns),
         rules=(
+            "colour determines tone by {red -> warm, green, blue -> cold, OTHER, missing -> OTHER}",
             "age < 18 -> ill = no and not missing(income)",
             "income <= age + 500",
             "grade = 3 iff colour = blue",
@@ -118,6 +120,7 @@ def edge_tables() -> dict[str, tuple[pd.DataFrame, Schema]]:
         ),
         **label,
     )
+    toned = frame.assign(tone=np.where(frame["colour"] == "red", "warm", "cold"))
     strange = frame.assign(
         colour="violet", grade=9, age=10**6, income=[np.inf, -np.inf] * 20, ill="perhaps"
     )
@@ -130,8 +133,8 @@ def edge_tables() -> dict[str, tuple[pd.DataFrame, Schema]]:
         "column of one value": (frame.assign(unit="one"), single),
         "unseen category": (strange, schema),
         "structural zeros": (frame, zeros),
-        "rules": (frame, rules),
-        "rules without rows": (frame.iloc[:0], rules),
+        "rules": (toned, rules),
+        "rules without rows": (toned.iloc[:0], rules),
     }
 
 
@@ -201,7 +204,11 @@ def check_cost(kind: Any, options: Options = None) -> None:
 def check_edge_tables(kind: Any, options: Options = None) -> None:
     """Every edge table gives rows of its schema, without the impossible ones."""
     for name, (frame, schema) in edge_tables().items():
-        synthetic = run_generator(kind, frame, schema, options=options).synthesis.frame
+        run = run_generator(kind, frame, schema, options=options)
+        synthetic = run.synthesis.frame
+        for paid in run.statement.payments:
+            named = {*paid.get("columns", ())} & {*schema.followers}
+            assert not named, f"{name}: {named} follow from others and must cost nothing"
         problems = frame_problems(synthetic, schema)
         assert not problems, f"{name}: {problems}"
         assert len(synthetic) > 0, f"{name}: at least one row must be drawn"
