@@ -180,7 +180,7 @@ def _frame(evidence: Evidence, rows: int, rng: np.random.Generator, *, even: boo
 
     def frame(n: int) -> pd.DataFrame:
         found = Codec(own).decode(draw_possible(own, n, codes, rng), rng)
-        return with_followers(found, schema, evidence.followers, rng)
+        return with_followers(found, schema, evidence.followers)
 
     if evidence.counted is None or schema.unit is None:
         return frame(rows)

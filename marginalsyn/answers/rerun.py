@@ -73,7 +73,7 @@ class Rerun:
         )
         codes = evidence.compression.refine(merged, rng)
         own = self.schema.without(evidence.followers)
-        frame = with_followers(Codec(own).decode(codes, rng), self.schema, evidence.followers, rng)
+        frame = with_followers(Codec(own).decode(codes, rng), self.schema, evidence.followers)
         unit = self.schema.unit
         if unit is not None:  # all rows of a person are alike here: how they differ is not known
             often = np.maximum(frame[unit.count].to_numpy(int), 1)

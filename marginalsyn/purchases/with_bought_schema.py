@@ -124,7 +124,7 @@ class WithBoughtSchema(Calibrated):
             if model is not None:
                 model = replace(model, meta={**model.meta, "followers": left_out})
             follow = {name: sources[name].source for name in left_out}
-            frame = with_followers(found.frame, schema, left_out, visit.noise.post)
+            frame = with_followers(found.frame, schema, left_out)
             found = replace(
                 found, frame=frame, model=model, notes={**found.notes, "follow": follow}
             )

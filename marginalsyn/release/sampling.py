@@ -152,7 +152,7 @@ def _drawn(
             found = exact(model, own, n, rng, conditions)
         else:
             found = kept_rows(lambda n: method.sample(model, own, n, rng), own, n, conditions)
-        found = with_followers(found, schema, names, rng)
+        found = with_followers(found, schema, names)
         return _kept(found, schema, rng, conditions or {})
 
     unit = schema.unit

@@ -491,14 +491,13 @@ def keep_rules(
     return pd.DataFrame({one.name: one for one in columns}, index=frame.index)
 
 
-def with_followers(
-    frame: pd.DataFrame, schema: Schema, names: Sequence[str], rng: np.random.Generator
-) -> pd.DataFrame:
+def with_followers(frame: pd.DataFrame, schema: Schema, names: Sequence[str]) -> pd.DataFrame:
     """The rows with columns that were left out because they follow from others."""
+    alone = np.random.default_rng(0)  # for nothing: each of their codes is one value
     for name in names:
         source, mapping = schema.followers[name]
         codes = Codec(schema.select([source])).encode(frame[[source]])
-        found = Codec(schema.select([name])).decode(mapping[codes], rng)
+        found = Codec(schema.select([name])).decode(mapping[codes], alone)
         frame = frame.assign(**{name: found[name].set_axis(frame.index)})
     return frame[schema.names] if names else frame
 
