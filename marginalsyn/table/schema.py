@@ -170,6 +170,9 @@ class Schema(BaseModel):
         # By the JSON, which distinguishes the categories 1, 1.0 and True.
         return hash(self.model_dump_json())
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Schema) and self._fields() == other._fields()
+
     def __copy__(self) -> Schema:
         copied = super().__copy__()
         for name in ("kept_rules", "followers", "public_margins"):
