@@ -12,7 +12,7 @@ import pytest
 
 from marginalsyn import Budget, Charge, Ledger, Neighbours, PrivateTable, make_noise
 from marginalsyn.certificates.measured import verify
-from marginalsyn.contract import Synthesis, config_to_json, make_config
+from marginalsyn.contract import Synthesis
 from marginalsyn.errors import (
     BudgetError,
     Interrupted,
@@ -225,27 +225,6 @@ def test_rows_outside_the_schema_break_the_contract(change, problem):
 
     with pytest.raises(PluginError, match=f"broke its contract: .*{problem}"):
         run(Puppet(act=act))
-
-
-def test_notes_become_json():
-    def act(visit):
-        notes = {"k": np.float32(0.5), "nan": np.array([np.nan, 1.0])}
-        return replace(fine(visit), notes=notes, warnings=("look out",))
-
-    _, statement = run(Puppet(act=act))
-    assert statement.notes == {"k": 0.5, "nan": [None, 1.0]}
-    assert "look out" in statement.warnings
-
-
-def test_config_is_built_from_options():
-    assert make_config("independent", {"rows": 5}) == IndependentConfig(rows=5)
-    assert config_to_json(IndependentConfig(rows=5)) == {"rows": 5}
-    with pytest.raises(UsageError, match=r"option \(row\) of independent .* did you mean rows"):
-        make_config("independent", {"row": 5})
-    with pytest.raises(UsageError, match=r"options of independent: rows \('many'\) must"):
-        make_config("independent", {"rows": "many"})
-    with pytest.raises(UsageError, match=r"rows \(-1\)"):
-        make_config("independent", {"rows": -1})
 
 
 def test_more_rows_come_from_the_release(tmp_path):

@@ -36,8 +36,6 @@ from marginalsyn.privacy.laws import DiscreteLaplace
 from marginalsyn.registry import GENERATORS, WEIGHTS, find, plugins
 from marginalsyn.release.folder import Release
 from marginalsyn.weights.columns import publish, share_of
-from marginalsyn.weights.effectiveness import diagnose
-from marginalsyn.weights.finishing import reprocess
 from marginalsyn.weights.processing import Processing
 
 
@@ -130,24 +128,6 @@ def test_weights_are_a_new_charge_of_the_release_and_of_the_source(release, tabl
     assert told["cost"] == ["laplace: pure eps 0.5"]
     assert told["diagnostics"]["rows"] == 120
     assert done.statement.notes["total_before_weights"] == pytest.approx([before.eps, 1e-9])
-
-
-def test_several_columns_stand_side_by_side(release, table) -> None:
-    for name in ("toy", "second"):
-        release = publish(release, run(release, table, name=name))
-    free = reprocess(release, "toy", name="half", processing=Processing(temper=0.5))
-    done = publish(release, free)
-    assert list(done.weights()) == ["toy", "second", "half"]
-    assert list(done.log_weights()) == ["toy", "second", "half"]
-    assert len(table.ledger.read().charges) == len(done.statement.charges) == 3
-    raw = done.log_weights()
-    assert (raw["toy"] == raw["half"]).all()
-    expected = np.exp(raw["toy"] / 2)
-    assert np.allclose(done.weights()["half"], expected / expected.mean())
-    assert verify(done.path) == []
-    # The tail is judged as it is used.
-    told = done.statement.notes["weights"]["half"]["diagnostics"]
-    assert told["k_hat"] == diagnose(done.weights()["half"], raw["toy"] / 2)["k_hat"]
 
 
 def test_two_runs_side_by_side_both_stay(release, table) -> None:
@@ -469,11 +449,6 @@ def test_a_third_partys_estimator_is_found_listed_and_run(
     assert list(done.weights()) == ["toy"]
     with pytest.raises(UsageError, match="did you mean column"):
         make_weights("toy", {"colum": "grade"})
-
-
-@pytest.mark.parametrize("check", WEIGHT_CHECKS, ids=lambda check: check.__name__)
-def test_the_toy_passes_the_test_kit(check) -> None:
-    check(ToyConfig)
 
 
 @pytest.mark.parametrize(

@@ -122,19 +122,6 @@ def test_the_linear_form_agrees_with_replays(evidence_of: Make) -> None:
         assert np.all(np.abs(errors.mean(axis=0)) < 0.5)
 
 
-def test_a_replay_has_the_variation_of_a_release(evidence_of: Make) -> None:
-    evidence, _ = evidence_of(SIZES, PAIRS, seed=1, schema=SCHEMA)
-    rng = np.random.default_rng(0)
-    again = [evidence.replay("population", rng).marginals[0].values for _ in range(100)]
-    fixed = [evidence.replay("table", rng).marginals[0].values for _ in range(100)]
-    shares = evidence.shares(("a", "b"))
-    expected = evidence.rows * shares
-    assert np.all(np.abs(np.mean(again, axis=0) - expected) < 6 * 30 / 10)
-    wanted = np.sqrt(expected * (1 - shares) + 64)
-    assert np.all(np.abs(np.std(again, axis=0) / wanted - 1) < 0.4)
-    assert np.all(np.abs(np.std(fixed, axis=0) / 8 - 1) < 0.4)
-
-
 def test_an_interval_is_cut_to_what_is_possible_and_never_empty() -> None:
     low, high = kept_inside(
         np.array([-3.0, -0.1, 0.2, 1.2]), np.array([-1.0, 0.1, 0.4, 1.5]), np.full(4, 0.05), 0, 1

@@ -15,7 +15,7 @@ from marginalsyn import Schema
 from marginalsyn.answers.estimation import Problem
 from marginalsyn.answers.independence import tail
 from marginalsyn.answers.limits import limits_of
-from marginalsyn.answers.questions import is_question, read_question
+from marginalsyn.answers.questions import read_question
 from marginalsyn.errors import UsageError
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn, OrdinalColumn
 from marginalsyn.table.numeric import IntegerColumn
@@ -356,8 +356,3 @@ def test_a_condition_that_cuts_a_bin_is_allowed_for(evidence_of: Make) -> None:
 def test_a_question_that_is_none_is_refused(text: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         read_question(text, SCHEMA)
-
-
-def test_a_question_is_known_from_a_folder() -> None:
-    assert all(map(is_question, ("mean(age)", "ill ~ sex", "share (ill = yes) by ward")))
-    assert not any(map(is_question, ("release", "./out/release", "Release (2)", "my_release")))

@@ -84,14 +84,6 @@ def test_every_replay_is_fitted_where_the_linear_form_differs(
     assert len(found) == len(fits) == 40
 
 
-def test_a_warm_fit_comes_to_where_a_cold_one_does(evidence_of: Make) -> None:
-    evidence, (problem, _) = problems_of(evidence_of)
-    drawn = evidence.redrawn("population", np.random.default_rng(0))
-    warm, cold = drawn.refitted(warm=True), drawn.refitted()
-    assert np.allclose(problem.replayed(warm), problem.replayed(cold), atol=0.1)
-    assert np.allclose(warm.shares(("a", "b")), cold.shares(("a", "b")), atol=0.002)
-
-
 def test_a_model_survives_the_way_to_another_process(evidence_of: Make) -> None:
     evidence, _ = problems_of(evidence_of)
     there = pickle.loads(pickle.dumps(evidence))

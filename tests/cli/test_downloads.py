@@ -6,11 +6,10 @@ import functools
 import http.server
 import stat
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import Result
 
 from marginalsyn.cli.screen import Notes
 from marginalsyn.cli.start import brought
@@ -77,16 +76,3 @@ def test_what_cannot_be_had_leaves_nothing(
         brought(f"{server}{place}?token=s3cret", Notes(True))
     assert "s3cret" not in str(found.value)
     assert not [path for path in folder.iterdir() if path.name.startswith(place[1:4] or "?")]
-
-
-def test_files_and_databases_stay_as_they_are(folder: Path) -> None:
-    for data in ("people.csv", "postgres://ann@host/db?table=t", "duckdb:///a.duckdb?table=t"):
-        assert brought(data, Notes(True)) == data
-
-
-def test_start_goes_on_from_the_file(server: str, run: Callable[..., Result], folder: Path) -> None:
-    asked = ("--method", "independent", "--label", "ill", "--yes")
-    result = run("start", f"{server}/people.csv", *asked)
-    assert "fetched" in result.stderr
-    assert (folder / "release" / "synthetic.csv").exists()
-    assert "--data people.csv" in (folder / "people.sh").read_text()

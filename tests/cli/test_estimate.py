@@ -11,8 +11,6 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from marginalsyn import Release
-
 Run = Callable[..., Result]
 
 
@@ -55,12 +53,6 @@ def test_every_kind_of_question_is_answered(run: Run, release: Path) -> None:
     shown = run("estimate", release, *asked).stdout
     assert "chi-square, " in shown
     assert "nan" not in shown + Path("page.html").read_text(encoding="utf-8")
-
-
-def test_the_release_itself_answers(run: Run, release: Path) -> None:
-    frame = Release.read(release).estimate(mean="age", share="ill", target="table")
-    assert list(frame["term"]) == ["age", "ill = no", "ill = yes"]
-    assert (frame["sampling"] == 0).all()
 
 
 def test_pages_lead_with_what_analysts_need(run: Run, release: Path) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
-import pytest
 from click.testing import CliRunner, Result
 
 from marginalsyn import Schema, Workspace, datasets
@@ -28,26 +27,6 @@ def evaluation(folder: Path) -> dict:
 
 
 class TestEvaluate:
-    def test_without_arguments(self, run: Run, folder: Path) -> None:
-        run(*HEART)
-        before = run("ledger", "show", "--json").stdout
-        shown = run("evaluate", *QUICK)
-        assert run("ledger", "show", "--json").stdout == before
-        assert shown.stdout.startswith("NOT PRIVATE: for the curator")
-        assert STAMP in shown.stderr
-        found = evaluation(folder / "evaluation")
-        assert found["stamp"] == STAMP
-        assert found["real"]["protocol"] == "held-out"
-        heart = datasets.load("heart")
-        assert found["real"]["reference_rows"] == len(heart.train)
-        assert found["real"]["held_out_rows"] == len(heart.test)
-        assert found["reports"]["tstr"]["release"]["test_rows"] == len(heart.test)
-        page = (folder / "evaluation" / "report.html").read_text(encoding="utf-8")
-        assert STAMP in page
-        assert verify(folder / "release") == []
-        again = run("evaluate", *QUICK, "--json")
-        assert json.loads(again.stdout) == found
-
     def test_several_releases(self, run: Run, folder: Path) -> None:
         for eps in (1, 10):
             run(*HEART[:-2], eps, "-q", "--out", f"r{eps}")
@@ -166,18 +145,6 @@ class TestReport:
         blocks = json.loads(run("report", "--public", "--json").stdout)
         assert set(blocks["reports"]) == {"answers", "privacy", "marginals"}
 
-    def test_the_curator_s_page_again(self, run: Run, folder: Path) -> None:
-        run(*HEART)
-        run("evaluate", *QUICK)
-        page = folder / "evaluation" / "report.html"
-        before = page.read_text(encoding="utf-8")
-        page.unlink()
-        run("report")
-        assert page.read_text(encoding="utf-8") == before
-        with (folder / "release" / "synthetic.csv").open("a") as handle:
-            handle.write("\n")
-        assert "whole" in run("report", "--public", code=1).stderr
-
 
 class TestCertify:
     def test_buy_verify_renew(self, run: Run, folder: Path) -> None:
@@ -219,14 +186,6 @@ class TestCertify:
             assert entry["upper"] is None or entry["lower"] <= entry["excess"] <= entry["upper"]
         run("report", "--public")
         assert "A measured certificate is about one model" in Path("public-report.html").read_text()
-
-    def test_it_sees_what_the_generator_saw(self, run: Run, people: Path) -> None:
-        run(*PEOPLE, "--holdout", 0.4)
-        run("certify", "--eps", 400)
-        facts = json.loads((people.parent / "release" / "certificate.json").read_text())
-        run("evaluate", *QUICK)
-        rows = evaluation(people.parent / "evaluation")["real"]["reference_rows"]
-        assert facts["rows_estimate"] == pytest.approx(rows, abs=5)
 
     def test_refusals(self, run: Run, folder: Path) -> None:
         run(*HEART)

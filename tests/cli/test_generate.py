@@ -32,16 +32,6 @@ def statement(release: Path) -> dict[str, Any]:
     return json.loads((release / "privacy.json").read_text(encoding="utf-8"))
 
 
-def test_release_of_a_bundled_table(run: Run, folder: Path) -> None:
-    result = run(*HEART, "--eps", 1)
-    assert result.stdout == "release\n"
-    assert "source so far:   eps 1," in result.stderr
-    assert "marginalsyn show release" in result.stderr
-    assert statement(folder / "release")["eps"] == pytest.approx(1, rel=1e-6)
-    assert "disease" in pd.read_csv(folder / "release" / "synthetic.csv")
-    assert "files verified" in run("verify").stdout
-
-
 def test_release_of_a_csv_has_nothing_of_its_name(run: Run, people: Path) -> None:
     quiet = run(*PEOPLE, "--eps", 2, "--rows", 50, "--out", "r", "--format", "parquet", "--quiet")
     assert quiet.stderr == ""
@@ -70,24 +60,6 @@ def test_the_ledger_adds_up_and_the_cap_holds(run: Run, people: Path) -> None:
     assert len(json.loads(run("ledger", "show", "--json").stdout)["entries"]) == 2
     run("ledger", "cap", "--none")
     assert json.loads(run("ledger", "show", "--json").stdout)["cap"] is None
-
-
-def test_a_ledger_of_one_s_own(run: Run, people: Path) -> None:
-    run(*PEOPLE, "--eps", 1, "--ledger", "mine.jsonl")
-    assert "generate independent" in run("ledger", "show", "--ledger", "mine.jsonl").stdout
-    assert "nothing spent" in run("ledger", "show", "--data", "people.csv").stdout
-
-
-def test_dry_run_reads_and_writes_nothing(run: Run, people: Path) -> None:
-    people.unlink()
-    before = sorted(people.parent.iterdir())
-    result = run(*PEOPLE, "--eps", 1, "--dry-run")
-    assert "4 marginals" in result.stdout
-    assert "nothing was spent" in result.stderr
-    plan = json.loads(run(*PEOPLE, "--eps", 1, "--dry-run", "--json").stdout)
-    assert plan["method"] == "independent"
-    assert plan["workload"] == [["age"], ["income"], ["ward"], ["ill"]]
-    assert sorted(people.parent.iterdir()) == before
 
 
 def test_an_existing_release_needs_force(run: Run, folder: Path) -> None:
@@ -121,13 +93,6 @@ def test_the_schema_of_the_last_run_is_taken_again(run: Run, people: Path) -> No
     run(*asked, "--out", "again")
 
 
-def test_label_of_the_run(run: Run, people: Path) -> None:
-    run(*PEOPLE, "--eps", 1, "--label", "ward")
-    schema = json.loads((people.parent / "release" / "schema.json").read_text(encoding="utf-8"))
-    assert schema["label"] == "ward"
-    assert "label" in run(*PEOPLE, "--eps", 1, "--label", "wand", "--out", "x", code=2).stderr
-
-
 def test_diagnostics_go_to_the_evaluation_folder(
     run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -147,23 +112,6 @@ def test_diagnostics_go_to_the_evaluation_folder(
 
 
 class TestMethodOptions:
-    def test_options_of_every_kind_reach_the_config(
-        self, run: Run, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        seen = register(monkeypatch)
-        asked = ("generate", "--dataset", "heart", "--eps", 1, "--method", "probe", "--dry-run")
-        run(
-            *asked, "--depth", 3, "--rate", 0.5, "--no-fast", "--mode", "b", "--names", "age,sex",
-            "--pairs", "age,sex", "--pairs", "cp, ca", "--rows", 10,
-        )  # fmt: skip
-        config = seen[-1]
-        assert (config.depth, config.rate, config.fast, config.mode) == (3, 0.5, False, "b")
-        assert config.names == ("age", "sex")
-        assert config.pairs == (("age", "sex"), ("cp", "ca"))
-        assert config.rows == 10
-        run(*asked)
-        assert (seen[-1].depth, seen[-1].fast, seen[-1].names) == (2, True, ())
-
     def test_help_shows_the_method_s_options(
         self, run: Run, monkeypatch: pytest.MonkeyPatch
     ) -> None:

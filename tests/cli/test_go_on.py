@@ -12,10 +12,9 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
 
-from marginalsyn import Ledger, Schema, Synthesizer
+from marginalsyn import Ledger
 from marginalsyn.cli import start
-from marginalsyn.contract import Measurement
-from marginalsyn.errors import BudgetError, StoppedError, UsageError
+from marginalsyn.errors import BudgetError
 from marginalsyn.records.runs import interrupted
 from marginalsyn.release.folder import Release
 from marginalsyn.table.spread import wasted_counts
@@ -118,24 +117,6 @@ def test_the_answers_that_were_paid_for_are_those_of_the_release(
     assert len(json.loads((folder / "release" / "privacy.json").read_text())["payments"]) > 3
 
 
-def test_python_stops_alike_and_names_no_flag(sparse: pd.DataFrame, folder: Path) -> None:
-    schema = Schema(columns=COLUMNS)
-    path = folder / "ledger.jsonl"
-    synth = Synthesizer(method="mst", eps=1, schema=schema, ledger=path)
-    with pytest.raises(StoppedError, match="go_on=True") as stopped:
-        synth.fit(sparse)
-    assert "--" not in str(stopped.value)
-    first = Ledger(path).total().eps
-    assert first < 0.8
-    with pytest.raises(UsageError, match="go_on=True"):
-        synth.fit(sparse, resume=True)
-    synth.fit(sparse, go_on=True)
-    assert Ledger(path).total().eps == pytest.approx(1.0)
-    assert synth.privacy_.eps == pytest.approx(1.0)
-    # Without a ledger nothing could be taken up again.
-    Synthesizer(method="mst", eps=1, schema=schema).fit(sparse)
-
-
 def test_start_asks(sparse: pd.DataFrame, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from marginalsyn.cli.main import cli
 
@@ -149,20 +130,6 @@ def test_start_asks(sparse: pd.DataFrame, folder: Path, monkeypatch: pytest.Monk
     assert "Spend the rest of it all the same?" in result.stderr
     assert "What is paid is kept" in result.stderr
     assert not (folder / "release").exists()
-
-
-def test_noise_is_not_taken_for_waste() -> None:
-    schema = Schema(columns=COLUMNS)
-
-    def told(values: list[float], sigma: float) -> list[str]:
-        counts = Measurement(columns=("note",), values=np.array(values), sigma=sigma)
-        return wasted_counts([counts], schema)
-
-    assert told([100, 100, 0, 800], 1.0) == []  # 79.8% even so
-    assert told([95, 95, 0, 810], 1.0) != []
-    assert told([95, 95, 0, 810], 20.0) == []
-    assert told([0, 0, 0, 40], 1.0) == []
-    assert told([0, 0, 0, 200], 60.0) == []
 
 
 def test_what_was_spent_as_a_whole_counts_where_a_run_stops() -> None:

@@ -13,9 +13,7 @@ import pytest
 import rich_click as click
 from click.testing import CliRunner
 
-from marginalsyn.cli.main import COMMANDS, PANELS, cli
-from marginalsyn.registry import COMMANDS as COMMANDS_OF_PLUGINS
-from marginalsyn.registry import plugins
+from marginalsyn.cli.main import cli
 
 ROOT = Path(__file__).parents[2]
 
@@ -77,48 +75,16 @@ def parse(command: click.Command, args: list[str]) -> None:
         command, ctx = child, child.make_context(child.name, rest, parent=ctx)
 
 
-def test_every_command_stands_in_a_panel() -> None:
-    shown = [name for panel in PANELS for name in panel["commands"]]
-    brought = {plugin.name for plugin in plugins(COMMANDS_OF_PLUGINS) if "." not in plugin.name}
-    assert sorted(shown) == sorted({*COMMANDS, *brought})
-
-
 def test_the_reference_equals_the_help() -> None:
     check = [sys.executable, str(ROOT / "docs" / "generate_cli.py"), "--check"]
     done = subprocess.run(check, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
-def test_version() -> None:
-    result = CliRunner().invoke(cli, ["--version"])
-    assert result.exit_code == 0
-    name, number = result.stdout.split()
-    assert name == "marginalsyn"
-    assert number[0].isdigit()
-
-
-def test_completion_offers_a_method_s_options() -> None:
-    from click.shell_completion import ShellComplete
-
-    complete = ShellComplete(cli, {}, "marginalsyn", "_MARGINALSYN_COMPLETE")
-    given = ["generate", "--method", "independent"]
-    found = {item.value for item in complete.get_completions(given, "--r")}
-    assert "--rows" in found
-    assert {item.value for item in complete.get_completions([], "gen")} == {"generate"}
-
-
 def test_a_misspelt_command_is_answered_with_the_right_one(run: Any) -> None:
     for line, right in (("genrate --eps 1", "generate"), ("schema infr x.csv", "infer")):
         failed = run(*line.split(), code=2)
         assert f"did you mean '{right}'?" in failed.stderr + str(failed.exception)
-
-
-def test_epsilon_is_eps(run: Any) -> None:
-    told = [
-        run("generate", *eps, "--method", "independent", "--dry-run").stdout
-        for eps in (("--eps", "0.5"), ("--epsilon", "0.5"), ("--epsilon=0.5",))
-    ]
-    assert told[0] == told[1] == told[2]
 
 
 def test_a_plugin_brings_a_command(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:

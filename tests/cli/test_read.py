@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 from click.testing import Result
-
-from marginalsyn.release.folder import Release
-from marginalsyn.release.sampling import sample
-from marginalsyn.table.made import IdentifierColumn
 
 Run = Callable[..., Result]
 
@@ -27,15 +21,6 @@ def release(run: Run, folder: Path) -> Path:
 
 
 class TestShow:
-    def test_text(self, run: Run, release: Path) -> None:
-        shown = run("show").stdout
-        assert "40 synthetic rows by independent" in shown
-        assert "eps 1," in shown
-        assert "one row of the private table" in shown
-        assert "disease" in shown
-        assert "one-way marginals" in shown
-        assert shown == run("show", release).stdout
-
     def test_nothing_there(self, run: Run, folder: Path) -> None:
         assert "marginalsyn generate" in run("show", code=1).stderr
 
@@ -74,18 +59,6 @@ class TestSample:
         assert first.count("\n") == 4
         assert first == run("sample", release, "--rows", 3, "--seed", 1).stdout
 
-    def test_many_rows_in_lots(
-        self, run: Run, release: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """The shell keeps no lot; Python gives the same rows, whose identifiers count on."""
-        monkeypatch.setattr("marginalsyn.release.sampling.LOT", 40)
-        run("sample", release, "--rows", 100, "--seed", 1, "--out", "lots.csv")
-        rows = pd.read_csv("lots.csv")
-        assert len(rows) == 100
-        drawn = sample(Release.read(release), 100, np.random.default_rng(1))
-        assert rows.equals(pd.read_csv(io.StringIO(drawn.to_csv(index=False))))
-        assert IdentifierColumn(name="id", pattern="P{n:03}").values(2, 41) == ["P041", "P042"]
-
     def test_refusals(self, run: Run, release: Path, folder: Path) -> None:
         (folder / "there.csv").touch()
         assert "--force" in run("sample", "--out", "there.csv", code=2).stderr
@@ -100,13 +73,6 @@ class TestDatasets:
             assert name in shown
         assert "10.24432" in run("datasets", "show", "heart").stdout
         assert "did you mean heart" in run("datasets", "show", "hart", code=2).stderr
-
-    def test_an_exported_table_can_be_generated_from(self, run: Run, folder: Path) -> None:
-        written = run("datasets", "export", "heart", "--out", "t").stdout.split()
-        assert "t/heart-train.csv" in written
-        assert "--force" in run("datasets", "export", "heart", "--out", "t", code=2).stderr
-        asked = ("generate", "--data", "t/heart-train.csv", "--schema", "t/heart.schema.json")
-        run(*asked, "--method", "independent", "--eps", 1)
 
 
 class TestPlugins:

@@ -71,26 +71,6 @@ class TestInfer:
         run("schema", "infer", "people.csv", "--out", "people.json", "--force")
         assert Schema.read(people.parent / "people.json").drafted_from_data
 
-    def test_another_separator(self, run: Run, people: Path) -> None:
-        people.write_text(people.read_text().replace(",", ";"), encoding="utf-8")
-        wrong = run("schema", "infer", "people.csv", "--sep", "|", code=1).stderr
-        assert "it seems to use ';'; give that as sep" in wrong
-        found = [run("schema", "infer", "people.csv", *sep) for sep in ((), ("--sep", ";"))]
-        assert found[0].stdout == found[1].stdout
-        assert len(json.loads(found[0].stdout)["columns"]) == 5
-        # What reads rows with protection finds it as well, in the header line alone.
-        run("schema", "check", "people.csv", "people.json")
-
-    def test_one_flag_changes_a_verdict(self, run: Run, people: Path) -> None:
-        kinds = ("--kind", "age=categorical", "--kind", "ward=drop", "--keep", "id")
-        draft = json.loads(run("schema", "infer", "people.csv", *kinds).stdout)
-        found = {column["name"]: column["kind"] for column in draft["columns"]}
-        assert (found["age"], found["id"], "ward" in found) == ("categorical", "integer", False)
-        assert draft["drop_reasons"] == {"ward": "as asked"}
-        refused = run("schema", "infer", "people.csv", "--kind", "agee=integer", code=2)
-        assert "did you mean 'age'?" in refused.stderr
-        assert "NAME=KIND" in run("schema", "infer", "people.csv", "--kind", "age", code=2).stderr
-
 
 def test_no_hint_repeats_a_password(run: Run, folder: Path, monkeypatch: Any) -> None:
     """What is said of a database names it without its password."""
@@ -117,15 +97,6 @@ def test_a_huge_field_is_no_open_quote(run: Run, folder: Path) -> None:
 
 
 class TestCheck:
-    def test_counts_what_would_change(self, run: Run, people: Path) -> None:
-        result = run("schema", "check", "people.csv", "people.json")
-        assert "50 not in the schema ('C')" in result.stdout
-        assert "not private" in result.stderr
-        facts = json.loads(run("schema", "check", "people.csv", "people.json", "--json").stdout)
-        assert facts["columns"]["ward"]["unseen"] == 50
-        assert facts["columns"]["income"]["high"] == 18
-        assert facts["stamp"] == "not private: for the curator"
-
     def test_a_wrong_layout_exits_with_1(self, run: Run, people: Path) -> None:
         people.write_text("id,age,income,ward\n1,2,3,A\n", encoding="utf-8")
         result = run("schema", "check", "people.csv", "people.json", code=1)
@@ -187,11 +158,6 @@ class TestBuy:
         edges = Schema.read("new.json").column("age").edges  # type: ignore[union-attr]
         assert len(edges) == 5
         assert np.abs(edges[1:4] - [22, 44, 67]).max() < 8
-
-    def test_a_column_without_bounds(self, run: Run, people: Path) -> None:
-        asked = ("schema", "buy-bounds", "people.csv", "people.json", "--column", "ward")
-        assert "integer or continuous" in run(*asked, "--eps", 1, code=2).stderr
-        assert not (people.parent / ".marginalsyn").exists()
 
     def test_the_cap_is_refused_before_anything_is_read(self, run: Run, people: Path) -> None:
         run("ledger", "cap", "--data", "people.csv", "--eps", 0.5)
@@ -347,13 +313,3 @@ def test_categories_are_bought_apart_or_in_a_run(run: Run, people: Path, folder:
     run("verify", "made")
     run("evaluate", "made", "--in-sample", "--out", "seen", "--reports", "marginals")
     run("weight", "made", "--method", "beta-noised", "--eps", "1")
-
-
-def test_infer_leaves_many_texts_open(run: Run, folder: Path) -> None:
-    rows = [f"E{n % 60:02}.{n % 7},{n % 60 + 20000:05},{n % 3}" for n in range(900)]
-    (folder / "codes.csv").write_text("\n".join(["code,zip,small", *rows]) + "\n")
-    asked = ("schema", "infer", "codes.csv", "--kind", "zip=private-categories", "--out", "s.json")
-    assert "private-categories" in run(*asked).stderr
-    found = Schema.read(folder / "s.json")
-    assert found.open == ["code", "zip"]
-    assert [found.column(name).prefixes for name in found.open] == [(1, 3), (2, 3)]

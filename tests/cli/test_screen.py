@@ -46,23 +46,6 @@ def test_tables_never_break_a_word(
     assert told.splitlines()[0].startswith("method" if width >= 60 else "support-points-gp")
 
 
-def test_a_value_and_its_error_stay_on_one_line(
-    narrow: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
-    narrow(44)
-    screen.write_table(("model", "what it learns from", "risk"), [("a", "real rows", "0.5 ± 0.01")])
-    assert "0.5 ± 0.01" in capsys.readouterr().out
-
-
-def test_sentences_wrap_between_words(narrow: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    narrow(40)
-    text = "worst pairs: marital-status × relationship 0.25; education-num × income 0.2"
-    screen.write_text(text, indent="  ")
-    lines = capsys.readouterr().out.splitlines()
-    assert max(map(len, lines)) <= 40
-    assert " ".join(line.strip() for line in lines) == text
-
-
 def test_progress_is_one_line_and_rests_where_nothing_is_known() -> None:
     class Bar:
         console = Console(width=80, file=io.StringIO())

@@ -41,23 +41,6 @@ def ledger_entries(folder: Path) -> int:
     return sum(len(lines_of(file)) for file in files)
 
 
-def test_without_any_option_a_share_buys_weights(run, made) -> None:
-    result = run("weight", "--method", "beta-noised")
-    assert result.stdout.strip().endswith("release/weights.csv")
-    assert "a new charge:" in result.stderr
-    assert "this release:    eps 2.10" in result.stderr
-    assert "source so far:   eps 2.10" in result.stderr
-    frame = pd.read_csv(made / "weights.csv")
-    assert list(frame) == ["weight"]
-    assert len(frame) == 150
-    assert list(pd.read_csv(made / "weights-beta-noised.csv")) == ["weight", "log_weight"]
-    run("verify")
-    shown = run("show").stdout
-    assert "beta-noised" in shown
-    assert "one-way marginals" in shown
-    assert "coefficients of real against synthetic" in shown
-
-
 def test_it_stops_where_the_gain_may_be_none_unless_insisted(run, made, folder) -> None:
     """One rule: the lower end of what is predicted is above zero."""
     before = ledger_entries(folder)
@@ -140,17 +123,6 @@ def test_a_share_is_found_by_prediction(run, made, folder) -> None:
     assert "auto" in run("weight", "--share", "much", code=2).stderr
     refused = run("weight", "--share", "auto", "--method", "beta-noised", code=2)
     assert "not predicted" in refused.stderr
-
-
-def test_the_shown_commands(run, made) -> None:
-    how = ("--method", "dp-mlp", "--steps", 3, "--hidden", "4", "--seed", 5)
-    result = run("weight", *how, "--yes", "--resample", "stratified", "--rows", 40)
-    assert "not private" in result.stderr
-    run("weight", "release", "--method", "beta-debiased", "--eps", 0.5, "--noise", "gaussian")
-    assert len(pd.read_csv(made / "resampled-dp-mlp.csv")) == 40
-    assert columns(made) == ["dp-mlp", "beta-debiased"]
-    assert json.loads((made / "privacy.json").read_text())["seeded"]
-    run("verify")
 
 
 def test_dry_run_spends_nothing_and_reads_nothing(run, made, folder, people) -> None:
@@ -344,15 +316,6 @@ def test_public_rows_calibrate_and_private_ones_may_not(run, made, people) -> No
     assert "must not be the private table" in refused.stderr
 
 
-def test_a_cap_is_what_shares_are_of(run, made) -> None:
-    run("ledger", "cap", "--eps", 2.05)
-    refused = run("weight", "--method", "beta-noised", code=1)
-    assert "cap" in refused.stderr
-    run("ledger", "cap", "--eps", 3)
-    told = json.loads(run("weight", "--method", "beta-noised", "--share", 0.05, "--json").stdout)
-    assert told["eps"] < 2.2
-
-
 def test_away_from_its_ledger_the_release_s_own_charges_are_added(run, made, tmp_path) -> None:
     (made.parent / ".marginalsyn" / "ledgers").rename(tmp_path / "left-behind")
     result = run("weight", "--method", "beta-noised", "--eps", 0.5)
@@ -429,22 +392,6 @@ def test_a_stop_before_the_charge_leaves_no_release(run, people, folder, monkeyp
     assert json.loads(run("ledger", "show", "--json").stdout)["eps"] <= 1 + 1e-9
 
 
-def test_a_value_that_looks_missing_is_a_category_like_any_other(run, folder) -> None:
-    """`weight` and `evaluate` read a file in one way, the way in which private rows are read."""
-    from marginalsyn.operations.files import read_table
-    from marginalsyn.table.codec import Codec
-    from marginalsyn.table.schema import Schema
-
-    column = {"kind": "categorical", "name": "ward", "categories": ["NA", "None"], "nullable": True}
-    Path("rows.csv").write_text('ward\nNA\nNone\n""\n')
-    schema = Schema(columns=[column])
-    assert Codec(schema).conform(read_table(Path("rows.csv")))["ward"].fillna("-").tolist() == [
-        "NA",
-        "None",
-        "-",
-    ]
-
-
 @pytest.fixture
 def parsed(monkeypatch) -> list[str]:
     """The schemas that were parsed."""
@@ -458,13 +405,6 @@ def parsed(monkeypatch) -> list[str]:
 
     monkeypatch.setattr(Schema, "from_json", classmethod(noted))
     return found
-
-
-def test_one_command_parses_a_release_s_schema_once(run, made, parsed) -> None:
-    for command in (("weight", "--dry-run"), ("show",), ("sample",), ("weight",)):
-        parsed.clear()
-        run(*command)
-        assert len(parsed) == 1, command
 
 
 def test_generate_does_not_read_its_own_rows(run, people, parsed, monkeypatch) -> None:

@@ -47,32 +47,6 @@ def files(folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("how", ["adopt", "weight", "dry"])
-def test_what_the_schema_changes_is_counted_and_named(run: Run, files: Path, how: str) -> None:
-    private = ("--data", "people.csv", "--eps", 1)
-    asked = {
-        "adopt": ("adopt", "rows.csv", "--schema", "schema.json"),
-        "weight": ("weight", "rows.csv", "--schema", "schema.json", *private),
-        "dry": ("weight", "rows.csv", "--schema", "schema.json", *private, "--dry-run"),
-    }[how]
-    told = run(*asked).stderr
-    assert "column visit, of 200 values: 10 not in the schema ('Weekly')" in told
-    assert "column age, of 200 values: 3 not numbers ('2024-05-01')" in told
-    assert "196 not whole" in told
-    assert "1 above the upper bound" in told
-    assert "columns not in the schema were left out: extra" in told
-    if how == "dry":
-        assert not Path("release").exists()
-        return
-    statement = Release.read("release").statement
-    changed = statement.notes["adopted"]["changed"]
-    assert changed["columns"]["visit"]["unseen"] == 10
-    assert changed["columns"]["age"]["unparsable"] == 3
-    assert changed["left_out"] == ["extra"]
-    assert any("Weekly" in line for line in statement.warnings)
-    run("verify")
-
-
 def test_the_label_is_named_or_said_to_be_missing(run: Run, files: Path) -> None:
     asked = ("weight", "rows.csv", "--schema", "schema.json", "--data", "people.csv", "--eps", 1)
     assert "no label is named: left out are" in run(*asked, "--dry-run").stderr

@@ -38,6 +38,12 @@ def trees() -> dict[str, ast.Module]:
     }
 
 
+@cache
+def nodes(tree: ast.AST) -> tuple[ast.AST, ...]:
+    """Every node of a module, which each of the rules goes through."""
+    return tuple(ast.walk(tree))
+
+
 def dotted(node: ast.AST) -> str:
     """``a.b.c`` of a chain of attributes; a call or an index in it is left out."""
     parts: list[str] = []
@@ -51,7 +57,7 @@ def dotted(node: ast.AST) -> str:
 
 def imports(tree: ast.AST) -> Iterator[str]:
     """Dotted names of everything imported anywhere in a module."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -60,7 +66,7 @@ def imports(tree: ast.AST) -> Iterator[str]:
 
 def calls(tree: ast.AST) -> Iterator[tuple[str, ast.Call]]:
     """The last name and the node of every call."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Call):
             name = node.func
             if isinstance(name, ast.Attribute):
@@ -117,7 +123,7 @@ def test_secrets_are_drawn_for_noise_and_for_names_only() -> None:
         used = {name for name in imports(tree) if name.startswith("secrets.")}
         used |= {
             dotted(node)
-            for node in ast.walk(tree)
+            for node in nodes(tree)
             if isinstance(node, ast.Attribute) and dotted(node).startswith("secrets.")
         }
         entropy = {n for n, _ in calls(tree)} & {"urandom", "getrandom", "SystemRandom"}
@@ -132,7 +138,7 @@ def test_secrets_are_drawn_for_noise_and_for_names_only() -> None:
 
 
 def global_state(tree: ast.AST) -> Found:
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         name = dotted(node) if isinstance(node, ast.Attribute) else ""
         if name.startswith(("np.random.", "numpy.random.")):
             if name.split(".")[2] not in ("Generator", "default_rng", "SeedSequence", "PCG64"):
@@ -279,7 +285,7 @@ def users(method: str) -> set[str]:
     return {
         path
         for path, tree in trees().items()
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         if isinstance(node, ast.Attribute)
         and node.attr == method
         and dotted(node.value).split(".")[-1] in ("noise", "_noise")
@@ -307,7 +313,7 @@ def test_only_noise_makes_protective_streams() -> None:
         path
         for path, tree in trees().items()
         if any(name.endswith("streams.TOKEN") for name in imports(tree))
-        or any(isinstance(n, ast.Attribute) and n.attr == "TOKEN" for n in ast.walk(tree))
+        or any(isinstance(n, ast.Attribute) and n.attr == "TOKEN" for n in nodes(tree))
     }
     assert holders == {"marginalsyn/privacy/noise.py"}
 
@@ -374,7 +380,7 @@ def test_private_attributes_of_the_door_stay_inside() -> None:
         "marginalsyn/sources/source.py",
     }
     for path, tree in trees().items():
-        for node in ast.walk(tree):
+        for node in nodes(tree):
             if isinstance(node, ast.Attribute) and node.attr in inner and path not in owners:
                 assert dotted(node.value) in ("self", "cls"), f"{path}: {dotted(node)}"
 

@@ -26,20 +26,6 @@ READERS = [name for name in OURS if name not in ("none", "discriminator", "auto"
 RECOVERY = {"dp-mlp": {"target": "rows", "steps": 80, "rate": 0.2, "engine": "numpy"}}
 
 
-def test_all_are_registered() -> None:
-    linear = {"logreg", "beta-noised", "beta-debiased", "output-laplace", "output-gaussian"}
-    assert set(OURS) == {
-        "none",
-        "mlp",
-        "auto",
-        "dp-mlp",
-        "discriminator",
-        "rake",
-        "rake+dp-mlp",
-        *linear,
-    }
-
-
 def cases():
     """Every estimator with every check; the long one for one estimator of each family."""
     for name in OURS:

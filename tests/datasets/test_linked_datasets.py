@@ -41,19 +41,6 @@ def test_values_of_the_clinical_table_come_through_their_schema() -> None:
     assert frames["patients"]["status"].value_counts()["dead"] == 140
 
 
-@pytest.mark.parametrize("name", linked.names())
-def test_the_datasheet_names_credit_licence_and_changes(name: str) -> None:
-    sheet, facts = linked.datasheet(name), linked.describe(name)
-    for heading in ("## Credit and licence", "## What was changed", "## Schema"):
-        assert heading in sheet
-    for told in facts["tables"].values():
-        assert f"{told['rows']:,}" in sheet
-    for table in linked.schema(name).tables:
-        for column in table.columns:
-            assert column.name in sheet, column.name
-    assert f"`{name}`" in (datasets.files.HERE / "ATTRIBUTION.md").read_text()
-
-
 def test_linked_tables_are_no_single_table_and_names_are_guessed() -> None:
     with pytest.raises(UsageError, match="datasets export pbc"):
         datasets.load("pbc")

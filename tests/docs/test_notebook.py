@@ -49,10 +49,3 @@ def test_an_analyst_needs_the_release_alone() -> None:
     assert "P>|z|" in texts[0]
     assert "chi-square" in texts[2]
     assert "not measured by this release" in texts[-1]
-
-
-@pytest.mark.parametrize("name", [FIRST, ANALYSTS])
-def test_a_notebook_is_short_and_says_what_it_does(name: str) -> None:
-    assert len(cells(name, "markdown")) >= 4
-    for source in cells(name, "code"):
-        assert len(source.splitlines()) <= 8, "a short notebook"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-from pathlib import Path
 
 import hospital
 import ibis
@@ -12,51 +11,17 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from ibis.backends.duckdb import Backend
 
 from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.drafting.check import check_data, layout_problems
 from marginalsyn.drafting.draft import draft_schema, infer_schema
 from marginalsyn.drafting.drafted import widen
 from marginalsyn.drafting.proposals import propose_rules, rule_counts
-from marginalsyn.drafting.survey import MOST_COLUMNS
 from marginalsyn.errors import DataError, SchemaError
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
 from marginalsyn.table.schema import Schema
-
-
-def test_a_wide_table_is_read_once_and_asked_about_in_lots(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A query's time grows with the square of its columns, and a file need not be read a column."""
-    queries: list[str] = []
-    original = Backend.compile
-
-    def compile(*args, **kwargs):
-        queries.append(original(*args, **kwargs))
-        return queries[-1]
-
-    class Reports:
-        def report(self, stage, *, fraction=None, text=""):
-            shares.append((stage, fraction))
-
-    shares: list[tuple[str, float]] = []
-    monkeypatch.setattr(Backend, "compile", compile)
-    wide = pd.DataFrame({f"c{place}": ["a", "b", "b,"] * 9 for place in range(3 * MOST_COLUMNS)})
-    drafts, longest = [], []
-    for names in (wide.columns[:MOST_COLUMNS], wide.columns):
-        queries.clear()
-        wide[names].to_csv(tmp_path / "some.csv", index=False)
-        drafts.append(draft_schema(tmp_path / "some.csv", progress=Reports()).schema)
-        longest.append(max(map(len, queries)))
-    assert drafts[1].columns[:MOST_COLUMNS] == drafts[0].columns
-    assert longest[1] < 1.5 * longest[0]
-    # The rows that are kept, and a check a lot: none of a single column (nor the count of rows).
-    assert sum("kept_" not in query for query in queries) == 1 + 3
-    assert ("read", 0.0) in shares
-    assert ("draft", 0.5) in shares
 
 
 def table(rows: int = 200) -> pd.DataFrame:
@@ -141,16 +106,6 @@ def test_kinds_are_guessed_alike_from_every_source(form, tmp_path):
     assert changed == {"bounded"}
 
 
-@pytest.mark.parametrize("form", ["frame", "csv"])
-def test_rows_of_the_draft_look_like_the_source(form, tmp_path):
-    frame = table().drop(columns=["bounded"])
-    schema = infer_schema(as_source(frame, form, tmp_path))
-    codec = Codec(schema)
-    back = codec.decode(codec.encode(frame), np.random.default_rng(0))
-    for name in ("sex", "zip", "rooms", "code", "smoker", "churn", "binary", "constant"):
-        assert back[name].tolist() == frame[name].tolist()
-
-
 def test_the_label_of_a_draft():
     frame = pd.DataFrame({"y": [3, 5, 3, 5], "z": ["a", "b", "c", "a"], "t": [1.5, 2.5, 1, 2]})
     schema = infer_schema(frame, label="y")
@@ -194,14 +149,6 @@ def test_pairs_of_truth_values(values, labels):
     assert (column.values if isinstance(column, BooleanColumn) else None) == labels
 
 
-def test_infinite_numbers_do_not_stop_a_draft():
-    frame = pd.DataFrame({"i": [np.inf, 3, 4, 4], "x": [-np.inf, 0.5, 1, 1], "a": [np.inf] * 4})
-    schema = infer_schema(frame, label="i")
-    assert schema.column("i").values == (3, 4)
-    assert (schema.column("x").lower, schema.column("x").upper) == (0.5, 1)
-    assert schema.column("a").kind == "categorical"
-
-
 def test_a_category_called_other_is_kept_apart():
     frame = pd.DataFrame({"c": ["OTHER", "a", "(other)"]})
     column = infer_schema(frame).columns[0]
@@ -228,16 +175,6 @@ def test_widened_bounds_hold_the_numbers(lower, span):
     assert low <= lower
     assert high >= lower + span
     assert high - low <= 3 * span + 1
-
-
-def test_widened_bounds_are_round():
-    assert widen(17, 88) == (10, 90)
-    assert widen(1, 5) == (1, 5)
-    assert widen(0, 99_999) == (0, 100_000)
-    assert widen(0.013, 0.87) == (0, 0.9)
-    assert widen(-3.2, 18.1) == (-4, 20)
-    assert widen(2.5, 2.5) == (2, 3)
-    assert widen(0, 5e-324) == (0, 1)
 
 
 SCHEMA = Schema(
@@ -291,14 +228,6 @@ def test_check_counts_every_change(form, tmp_path):
     ]
     assert d.notes()[1] == "2 not in the schema ('c'): become 'a'"
     assert b.notes() == ["2 not in the schema ('no'): become 'missing'"]
-
-
-def test_check_agrees_with_the_codes():
-    codes = pd.DataFrame(Codec(SCHEMA).encode(ROWS), columns=SCHEMA.names)
-    checks = {check.name: check for check in check_data(ROWS, SCHEMA)}
-    assert (codes["c"] == 2).sum() == checks["c"].unseen + checks["c"].missing
-    assert (codes["x"] == 2).sum() == checks["x"].unparsable + checks["x"].missing
-    assert (codes["b"] == 2).sum() == checks["b"].unseen + checks["b"].missing
 
 
 def test_check_of_a_table_without_rows_or_columns():
@@ -455,12 +384,6 @@ def test_numbers_that_mean_missing_stand_alone(values, code, clear, form, tmp_pa
         assert [str(token) for token in asked.missing_tokens] == [str(code)]
 
 
-def test_a_number_that_no_row_has_cannot_mean_missing():
-    frame = pd.DataFrame({"x": [*range(50), 999, 999], "y": 1})
-    with pytest.raises(SchemaError, match="that the column has"):
-        draft_schema(frame, missing={"x": (-7,)})
-
-
 def test_bins_follow_long_tails_and_nothing_else():
     rng = np.random.default_rng(3)
     tail = rng.lognormal(1.5, 1.3, 4000).clip(0.1, 480).round(1)
@@ -511,19 +434,6 @@ def test_columns_asked_to_be_what_they_are_not(tmp_path):
         draft_schema(tmp_path / "t.csv", kinds={"age": "boolean"})
     well = draft_schema(tmp_path / "t.csv", kinds={"well": "boolean"}).schema.column("well")
     assert (well.kind, well.missing_tokens) == ("boolean", ("unknown",))
-
-
-def test_files_that_only_seem_to_have_no_rows(tmp_path):
-    (tmp_path / "open.csv").write_text('a,b\n1,"x\n2,y\n')
-    with pytest.raises(DataError, match="close every quoted field"):
-        draft_schema(tmp_path / "open.csv")
-
-
-def test_texts_with_zero_bytes_are_no_categories(tmp_path):
-    (tmp_path / "odd.csv").write_bytes(b"a,b\n" + b"1,x\0\n2,y\n3,z\n" * 9)
-    draft = draft_schema(tmp_path / "odd.csv", kinds={"b": "categorical"})
-    assert draft.schema.column("b").categories == ("y", "z")
-    assert [v.fits for v in draft.verdicts if v.name == "b"] == [pytest.approx(2 / 3)]
 
 
 def test_years_of_two_digits_and_the_sexes_of_other_languages(tmp_path):

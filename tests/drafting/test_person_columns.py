@@ -13,7 +13,6 @@ import pytest
 from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import make_config
 from marginalsyn.drafting.draft import draft_schema
-from marginalsyn.drafting.person_columns import check_unit, find_person_columns
 from marginalsyn.errors import BudgetError, SchemaError, UsageError
 from marginalsyn.host import generate
 from marginalsyn.privacy.budget import Budget
@@ -54,18 +53,6 @@ def test_a_draft_notices_persons_with_several_rows_and_keeps_their_names_out() -
     assert not draft_schema(visits().drop_duplicates("patient_id")).repeats
     # Who asks for it gets it.
     assert "patient_id" in draft_schema(frame, keep=["patient_id"]).schema.names
-
-
-def test_other_identifiers_count_if_they_repeat_often_and_tell_many_apart() -> None:
-    frame = pd.DataFrame({"case_id": np.repeat(np.arange(80), 3), "ward_id": np.arange(240) % 4})
-    assert [one.name for one in find_person_columns(frame)] == ["case_id"]
-    assert not find_person_columns(frame, names=["ward_id"])
-
-
-def test_a_check_counts_persons_and_what_is_left_out() -> None:
-    frame = pd.DataFrame({"who": ["x"] * 5 + ["y", None, ""], "a": 0})
-    found = check_unit(frame, BASE.with_unit(Unit(column="who", max_rows=3)))
-    assert (found.persons, found.rows, found.nobody, found.beyond) == (2, 6, 2, 2)
 
 
 @pytest.mark.parametrize("relation", list(Neighbours))

@@ -104,18 +104,6 @@ class TestInput:
         bounds = found.reports["bounds"]["synthetic"]["variants"][0]
         assert bounds["label_error"] == pytest.approx(0, abs=1e-12)
 
-    def test_tables_of_other_tools(self) -> None:
-        frame, real = example_frame(120), example_frame(100, 1)
-        odd = frame.assign(grade=frame.grade.astype(float), age=frame.age.astype(float), extra="x")[
-            ["extra", "ill", "age", "income", "grade", "colour"]
-        ]
-        texts = odd.map(lambda v: "" if pd.isna(v) else str(v))
-        told = [
-            evaluate(table, real, SCHEMA, reports=["marginals"]).reports["marginals"]["synthetic"]
-            for table in (frame, odd, texts)
-        ]
-        assert told[0] == told[1] == told[2]
-
     def test_values_that_the_schema_does_not_know(self) -> None:
         frame, real = example_frame(100), example_frame(100, 1)
         with pytest.raises(UsageError, match=r"column \(ill\) of the synthetic table .* '1'"):
@@ -160,17 +148,6 @@ class TestInput:
         with pytest.raises(UsageError, match=said):
             evaluate(**knobs)
 
-    def test_weights_of_every_shape(self) -> None:
-        frame, real = example_frame(60), example_frame(60, 1)
-        values = np.arange(1.0, 61.0)
-        for weights, names in (
-            (values, ["weights"]),
-            (pd.Series(values, name="mine"), ["mine"]),
-            (pd.DataFrame({"a": values, "a.log": np.log(values), "b": 1}), ["a", "b"]),
-        ):
-            found = evaluate(frame, real, SCHEMA, weights=weights, reports=["marginals"])
-            assert found.cases["synthetic"]["weights"] == names
-
     def test_in_sample_is_labelled_everywhere(self) -> None:
         frame = example_frame(100)
         found = evaluate(
@@ -203,17 +180,6 @@ class TestInput:
         assert (block["degree"], block["degree_asked"]) == (2, 5)
         assert len(block["overlays"]) == 24
 
-    def test_a_workload(self) -> None:
-        found = evaluate(
-            example_frame(50),
-            example_frame(50, 1),
-            SCHEMA,
-            workload=[["age", "ill"], ["grade"]],
-            reports=["marginals"],
-        )
-        levels = found.reports["marginals"]["synthetic"]["variants"][0]["by_degree"]
-        assert [(level["degree"], level["marginals"]) for level in levels] == [(1, 1), (2, 1)]
-
 
 class TestOutput:
     def test_json_reads_back(self, single: Evaluation) -> None:
@@ -239,14 +205,6 @@ class TestOutput:
         auc = lines[(lines.item == "logistic: weighted, w") & (lines.metric == "auc")]
         assert len(auc) == 1
         assert auc.se.iloc[0] > 0
-
-    def test_the_same_seed_gives_the_same(self, single: Evaluation) -> None:
-        frame, real = example_frame(80), example_frame(80, 1)
-        knobs: dict[str, Any] = {"repeats": 2, "reports": ["marginals", "tstr"]}
-        one, two = (evaluate(frame, real, SCHEMA, seed=3, **knobs) for _ in range(2))
-        assert one == two
-        other = evaluate(frame, real, SCHEMA, seed=4, **knobs)
-        assert one.reports["tstr"] != other.reports["tstr"]
 
     def test_folder(self, single: Evaluation, tmp_path: Path) -> None:
         release = make_release(tmp_path)
@@ -413,13 +371,6 @@ def _key_names(page: str) -> list[str]:
 
 
 class TestPlugins:
-    def test_the_built_in_ones_are_found_as_plugins(self) -> None:
-        found = choose_reports(None)
-        assert list(found)[:5] == ["answers", "privacy", "links", "numbers", "marginals"]
-        assert "tstr" not in choose_reports(None, has_label=False)
-        with pytest.raises(PluginError, match="did you mean marginals"):
-            choose_reports(["marginal"])
-
     def test_a_stranger_s_report_takes_part(
         self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:

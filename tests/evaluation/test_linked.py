@@ -80,16 +80,6 @@ def test_the_same_tables_have_no_error_and_relinked_ones_do() -> None:
     assert set(found.to_frame()["case"]) == {*words}
 
 
-def test_links_made_at_random_are_not_fit_for_what_crosses_them() -> None:
-    rng, made = np.random.default_rng(1), tables(3000)
-    for name, link in (("visits", "id"), ("drugs", "vid")):
-        made[name] = made[name].assign(**{link: rng.permutation(made[name][link])})
-    found = evaluate(made, tables(3000), TREE, in_sample=True, reports=["links", "marginals"])
-    words = {name: {use.use: use.word for use in uses} for name, uses in found.fitness().items()}
-    assert words["all tables"][LINKS] == "not fit for"
-    assert {words[name][TABLES] for name in ("owners", "visits", "drugs")} == {"fit for"}
-
-
 def test_orphans_and_repeated_keys_do_not_stop_it() -> None:
     made = tables()
     made["visits"] = pd.concat([made["visits"], made["visits"].head(3).assign(id=10**6)])

@@ -21,7 +21,6 @@ from marginalsyn.plugins.reports.membership import (
     likelihood_ratios,
     most_hits,
     nearness,
-    real_frame,
     success,
 )
 from marginalsyn.release.folder import Release
@@ -102,12 +101,6 @@ def test_likelihood_ratios_are_those_of_normal_marks() -> None:
     assert sharp["auc"] == pytest.approx(0.855, abs=0.06)
 
 
-def test_likelihood_ratios_without_one_side() -> None:
-    marks = np.array([0.0, 1.0])
-    found = likelihood_ratios(marks, np.zeros((3, 2)), np.ones((3, 2), dtype=bool))
-    assert np.isfinite(found).all()
-
-
 def test_shadows_are_made_like_the_release(weighted: Release) -> None:
     release = weighted
     rows = CodedRows.of(pd.concat([TRAIN, TEST], ignore_index=True), SCHEMA)
@@ -121,13 +114,6 @@ def test_shadows_are_made_like_the_release(weighted: Release) -> None:
     assert not np.array_equal(found[0].synthetic.codes, found[1].synthetic.codes)
     again = list(cast_shadows(release, rows, 2, seed=3))
     assert np.array_equal(again[1].synthetic.codes, found[1].synthetic.codes)
-
-
-def test_rows_come_back_from_their_units() -> None:
-    table = CodedRows.of(TRAIN, SCHEMA)
-    again = CodedRows.of(real_frame(table), SCHEMA)
-    assert np.array_equal(again.codes, table.codes)
-    assert np.allclose(again.units, table.units, atol=1e-5)
 
 
 def test_the_report_with_shadows(weighted: Release) -> None:

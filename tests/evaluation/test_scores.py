@@ -11,7 +11,6 @@ from marginalsyn.evaluation.scores import (
     Output,
     Scored,
     calibration,
-    delong,
     roc_curve,
     row_errors,
     score,
@@ -37,15 +36,6 @@ def test_two_classes_agree_with_scikit_learn() -> None:
     assert found["accuracy"] == pytest.approx(np.mean((p > 0.5) == truth))
 
 
-def test_three_classes_agree_with_scikit_learn() -> None:
-    rng = np.random.default_rng(0)
-    truth, p = rng.integers(0, 3, 300), rng.dirichlet(np.ones(3), 300)
-    found = score(task(3), Output(chances=p), truth).values()
-    assert found["auc"] == pytest.approx(metrics.roc_auc_score(truth, p, multi_class="ovr"))
-    assert found["log_loss"] == pytest.approx(metrics.log_loss(truth, p))
-    assert "se" not in found
-
-
 @pytest.mark.parametrize("classes", [2, 3])
 def test_hinge_loss_agrees_with_scikit_learn(classes: int) -> None:
     rng = np.random.default_rng(0)
@@ -56,12 +46,6 @@ def test_hinge_loss_agrees_with_scikit_learn(classes: int) -> None:
     told = margins[:, 1] if classes == 2 else margins
     labels = np.arange(classes)
     assert found["risk"] == pytest.approx(metrics.hinge_loss(truth, told, labels=labels))
-
-
-def test_one_class_has_no_auc() -> None:
-    assert delong(np.array([0.2, 0.3]), np.array([True, True])) == (None, None)
-    found = score(task(2), Output(chances=np.full((4, 2), 0.5)), np.zeros(4, int))
-    assert "auc" not in found.values()
 
 
 def test_standard_errors_agree_with_resampling() -> None:

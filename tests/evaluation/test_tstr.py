@@ -13,7 +13,7 @@ from marginalsyn.evaluation.inputs import Trials
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.plugins.reports.baselines import LEARNERS, choose_learners, train
 from marginalsyn.plugins.reports.tstr import evaluate_models
-from marginalsyn.table.design import CodedRows, Task, names_of_features
+from marginalsyn.table.design import CodedRows, Task
 
 SCHEMA = example_schema()
 
@@ -33,29 +33,6 @@ def run(synthetic: CodedRows, weights: dict[str, np.ndarray] | None = None, **kn
         task, trials, synthetic, weights or {}, choose_learners(names, quantity=task.quantity)
     )
     return {(r["model"], r["trained_on"], r["weights"]): r for r in block["results"]}
-
-
-def test_the_real_table_has_no_excess() -> None:
-    for (model, trained_on, _), r in run(table(300)).items():
-        assert trained_on in ("real", "synthetic")
-        assert all(abs(gap["mean"]) < 1e-12 for gap in r["excess"].values())
-        assert r["excess_train_risk"]["mean"] == pytest.approx(0, abs=1e-12)
-        if model != "boosting":  # trees have no coefficients
-            assert r["coefficient_error"]["mean"] == pytest.approx(0, abs=1e-12)
-
-
-def test_a_worse_table_has_an_excess_and_training_rows_show_it() -> None:
-    rng = np.random.default_rng(0)
-    rows = table(300)
-    shuffled = CodedRows(
-        SCHEMA,
-        np.column_stack([rng.permutation(c) for c in rows.codes.T]),
-        np.column_stack([rng.permutation(c) for c in rows.units.T]),
-    )
-    r = run(shuffled)["logistic", "synthetic", None]
-    assert r["excess"]["risk"]["mean"] > 0.01
-    assert r["excess_train_risk"]["mean"] > 0.01
-    assert r["excess"]["risk"]["se"] > 0
 
 
 def test_unit_weights_and_duplicated_rows() -> None:
@@ -153,25 +130,6 @@ def test_random_splits_never_test_on_training_rows() -> None:
     assert found["scores"]["accuracy"]["se"] > 0
 
 
-def test_what_cannot_differ_is_trained_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from marginalsyn.plugins.reports import tstr
-
-    calls = []
-    original = tstr.train
-
-    def counted(*args: Any, **kwargs: Any) -> Any:
-        calls.append(args[0].name)
-        return original(*args, **kwargs)
-
-    monkeypatch.setattr(tstr, "train", counted)
-    trials = Trials.hold_out(table(80), table(50, 1), repeats=4, seed=0)
-    run(table(60, 2), {"w": np.ones(60)}, trials=trials, models=("logistic",))
-    # real, synthetic and weighted once each; resampled once per draw
-    assert len(calls) == 3 + 2
-    run(table(60, 3), trials=trials, models=("logistic",))
-    assert len(calls) == 3 + 2 + 1
-
-
 def test_models_must_suit_the_label() -> None:
     assert [learner.name for learner in choose_learners((), quantity=True)] == [
         "ridge",
@@ -190,16 +148,3 @@ def test_labels_that_cannot_be_predicted() -> None:
     constant = rows.take(rows.codes[:, SCHEMA.names.index("ill")] == 1)
     with pytest.raises(UsageError, match="at least two values"):
         Task.of(SCHEMA, None, [constant])
-
-
-def test_features_are_bounded_and_codes_are_raw() -> None:
-    rows = table(200)
-    task = Task.of(SCHEMA, None, [rows])
-    x = task.features(rows)
-    assert np.abs(x).max() <= 1
-    names = [n for c in SCHEMA.columns if c.name != task.label for n in names_of_features(c)]
-    assert x.shape[1] == len(names)
-    assert "income missing" in names
-    coded = task.features(rows, "coded")
-    assert coded.shape[1] == len(SCHEMA.names) - 1
-    assert (coded == coded.astype(int)).all()

@@ -257,13 +257,6 @@ def test_a_fault_of_the_program_is_one_message_too(
     assert len(result.stderr.splitlines()) == 2
 
 
-def test_debugging_shows_the_traceback(people: Path) -> None:
-    command = [sys.executable, "-m", "marginalsyn.cli.main", *INDEPENDENT, "--eps", "-1"]
-    environment = {**os.environ, "MARGINALSYN_DEBUG": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    assert "Traceback" in done.stderr
-
-
 WAIT = """
 import sys, time
 from marginalsyn import host as synthesis

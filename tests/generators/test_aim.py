@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 
 import numpy as np
@@ -57,28 +56,6 @@ def payments(done, purpose):
     return [p for p in done.statement.payments if p["purpose"] == purpose]
 
 
-@pytest.mark.parametrize("rounds", [1, 2, 3, 25])
-def test_at_most_the_given_rounds_are_run_and_the_last_takes_the_rest(rounds):
-    done = run(rounds=rounds, label_share=0)
-    steps = done.statement.notes["rounds"]
-    assert 1 <= len(steps) <= rounds
-    sigmas = [step["sigma"] for step in steps]
-    assert sigmas == sorted(sigmas, reverse=True), "annealing never raises the noise"
-    chosen = [p for p in payments(done, "round") if p["mechanism"] == "exponential"]
-    measured = [p for p in payments(done, "round") if p["mechanism"] == "gaussian"]
-    assert len(chosen) == len(measured) == len(steps)
-    for pick, measure in zip(chosen, measured, strict=True):
-        assert pick["mu"] ** 2 / (pick["mu"] ** 2 + measure["mu"] ** 2) == pytest.approx(0.1)
-
-
-def test_relations_at_a_large_budget_are_found():
-    done = run(eps=50, rounds=12, label_share=0)
-    measured = {frozenset(step["columns"]) for step in done.statement.notes["rounds"]}
-    assert {"a", "b"} in measured
-    assert {"b", "c"} in measured
-    assert two_way_tv(table(), done.synthesis.frame, SCHEMA) < 0.02
-
-
 def test_the_labels_pairs_come_first_where_few_rows_are_visible():
     assert payments(run(frame=table(60)), "label pair")
     assert not payments(run(frame=table(20_000), eps=8.0), "label pair")
@@ -103,32 +80,6 @@ def test_the_model_stays_within_its_limit():
     assert any(len(step["columns"]) == 3 for step in free.statement.notes["rounds"])
 
 
-def test_no_larger_marginal_than_max_cells_is_measured():
-    done = run(eps=20, degree=3, max_cells=8, rounds=20, label_share=0)
-    assert all(
-        math.prod(DOMAIN[c] for c in step["columns"]) <= 8
-        for step in done.statement.notes["rounds"]
-    )
-
-
-def test_a_workload_and_its_weights_decide_what_is_measured(tmp_path):
-    file = tmp_path / "workload.json"
-    file.write_text(json.dumps([["a", "b"], {"columns": ["d"], "weight": 0.01}]), encoding="utf-8")
-    done = run(eps=20, workload=str(file), rounds=20, label_share=0)
-    measured = {tuple(step["columns"]) for step in done.statement.notes["rounds"]}
-    assert measured <= {("a",), ("b",), ("d",), ("a", "b")}
-    assert ("a", "b") in measured
-    plan = AIMConfig(workload=str(file)).configure(SCHEMA, Budget(eps=1)).plan
-    assert plan.workload == (("a", "b"), ("d",))
-
-
-def test_label_weight_favours_the_label():
-    config = AIMConfig(label_weight=5).configure(SCHEMA, Budget(eps=1))
-    plain = AIMConfig().configure(SCHEMA, Budget(eps=1)).candidates(DOMAIN)
-    favoured = config.candidates(DOMAIN)
-    assert favoured["b", "c"] / plain["b", "c"] > favoured["a", "d"] / plain["a", "d"]
-
-
 def test_the_plan_is_what_is_paid():
     budget = Budget(eps=1.0)
     plan = AIMConfig(rounds=5, label_share=0).configure(SCHEMA, budget).plan
@@ -143,13 +94,6 @@ def test_the_plan_is_what_is_paid():
     assert len(plan.workload) == math.comb(4, 2)
     assert plan.facts["candidates"] == 4 + 6
     assert plan.model_mb == 80
-
-
-@pytest.mark.parametrize("neighbours", list(Neighbours))
-def test_replace_costs_more_noise(neighbours):
-    aim = AIMConfig(rounds=4).configure(SCHEMA, Budget(eps=1, neighbours=neighbours))
-    expected = neighbours.l2 / math.sqrt(2 * 0.9 * aim.first_rho)
-    assert aim.sigma(aim.first_rho) == pytest.approx(expected)
 
 
 def test_bounds_in_the_statement_hold():
@@ -179,18 +123,6 @@ def test_bounds_in_the_statement_hold():
 def test_knobs_out_of_range_are_refused(name, value):
     with pytest.raises(UsageError, match=rf"{name} \({value}\) must be from"):
         AIMConfig(**{name: value})
-
-
-def test_aim_is_far_better_than_independent_columns():
-    adult = datasets.load("adult")
-    frame = adult.train.head(12_000)
-    errors = {
-        config: two_way_tv(
-            frame, run_generator(config, frame, adult.schema, eps=2.0).synthesis.frame, adult.schema
-        )
-        for config in (AIMConfig, IndependentConfig)
-    }
-    assert errors[AIMConfig] < 0.75 * errors[IndependentConfig], errors
 
 
 @pytest.mark.parametrize("case", ["heart", "wide"])

@@ -53,16 +53,6 @@ def test_every_marginal_is_measured_once_with_the_same_noise_and_fitted(fit):
         assert parity > 0.8
 
 
-def test_large_marginals_are_left_out_and_the_fit_follows_the_size():
-    budget = Budget(eps=1)
-    mechanism = AllMarginalsConfig(degree=3, max_cells=12).configure(SCHEMA, budget)
-    assert all(math.prod(DOMAIN[c] for c in q) <= 12 for q in mechanism.marginals)
-    small = {"max_model_mb": 0.001, "merge": 0, "steps": 10, "soft_rows": 20}
-    done = run_generator(AllMarginalsConfig, table(100), SCHEMA, options=small)
-    assert done.statement.notes["fit"] == "rows"
-    assert run_generator(AllMarginalsConfig, table(100), SCHEMA).statement.notes["fit"] == "pgm"
-
-
 def test_an_unknown_fit_is_refused():
     with pytest.raises(UsageError, match=r"fit \(mbi\) must be auto, pgm or rows"):
         AllMarginalsConfig(fit="mbi").configure(SCHEMA, Budget(eps=1))

@@ -83,11 +83,3 @@ def test_the_limit_is_kept_and_all_is_spent(seed, most, rho):
     assert all(share > 0 for share in split.values())
     if split:
         assert sum(split.values()) == pytest.approx(rho, rel=1e-9)
-
-
-def test_negative_noisy_errors_choose_nothing():
-    errors, weights, cells = problem(0)
-    split = choose(
-        {q: -e for q, e in errors.items()}, weights, cells, rho=1.0, l2=1.0, fits=lambda _: True
-    )
-    assert split == {}

@@ -32,20 +32,6 @@ def chosen(rows=2000, schema=SCHEMA, eps=1.0, **options):
     return done, done.statement.notes["choice"]
 
 
-def test_the_label_counts_more_where_few_rows_rise_above_the_noise():
-    assert chosen(900)[1]["label_weight"] == FEW
-    assert chosen(60_000, eps=4)[1]["label_weight"] == MANY
-    assert chosen(2000, label_weight=2)[1]["label_weight"] == 2
-
-
-def test_it_says_why():
-    why = chosen(2000)[1]["why"]
-    assert "4 columns" in why
-    assert "eps 1" in why
-    assert "rows" in why
-    assert "no label" in chosen(schema=Schema.from_domain(DOMAIN))[1]["why"]
-
-
 def test_a_wide_table_is_taken_by_batches_unless_a_workload_is_given(monkeypatch, tmp_path):
     monkeypatch.setattr(auto, "NARROW", 3)
     done, choice = chosen()

@@ -12,7 +12,7 @@ import pytest
 from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.generators import candidate_errors, clique_tree
 from marginalsyn.generators.aim import AIMConfig
-from marginalsyn.generators.batch_selection import Batch, Chooser, batch_size
+from marginalsyn.generators.batch_selection import Batch, Chooser
 from marginalsyn.generators.clique_tree import CliqueTreeConfig
 from marginalsyn.graphical import model as pgm
 from marginalsyn.graphical.targets import Observed
@@ -63,11 +63,6 @@ def test_a_batch_keeps_the_model_within_its_limit():
         batch.take(int(batch.open[-1]))
         assert pgm.model_mb(DOMAIN, taken) <= limit
     assert 1 < len(taken) < 7
-
-
-def test_up_to_forty_columns_are_chosen_one_by_one():
-    assert [batch_size(n, None) for n in (2, 40, 41, 200)] == [1, 1, 5, 20]
-    assert batch_size(10, 3) == 3
 
 
 @pytest.mark.parametrize("batch", [3, 7])
@@ -171,15 +166,6 @@ def test_every_choice_of_a_batch_is_drawn_at_its_own_price(neighbours):
     for (here, eps, least), (there, same, _) in zip(asked[:4], asked[4:], strict=True):
         assert eps == same == 0.25
         assert 0.5 * least < np.abs(there - here).max() <= least
-
-
-def test_the_more_columns_the_more_of_the_budget_is_for_single_ones():
-    shares = {}
-    for columns in (10, 60, 200, 500, 1000):
-        schema, budget = Schema.from_domain({f"c{i}": 2 for i in range(columns)}), Budget(eps=1)
-        shares[columns] = AIMConfig().configure(schema, budget).one_way_rho / budget.gaussian
-    expected = {10: 0.15, 60: 0.6, 200: 0.6, 500: 0.84, 1000: 0.92}
-    assert shares == pytest.approx(expected)
 
 
 def test_the_plan_of_many_columns_tells_time_and_memory_and_advises():

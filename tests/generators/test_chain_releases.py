@@ -12,8 +12,6 @@ from sklearn.base import clone
 
 from marginalsyn import Ledger, Release, Synthesizer, verify
 from marginalsyn.errors import DataError, Interrupted
-from marginalsyn.generators.marginals import stored_model
-from marginalsyn.graphical.chain_model import ChainModel
 from marginalsyn.plugins.exchange.mbi import parcel_of
 from marginalsyn.table.schema import Schema
 
@@ -94,15 +92,6 @@ def test_an_exact_model_stays_where_it_suffices(real: pd.DataFrame) -> None:
     assert "chain" not in little.privacy_.notes
 
 
-def test_the_same_seed_gives_the_same_bytes(real: pd.DataFrame, made: Synthesizer) -> None:
-    again = synthesizer().fit(real)
-    pd.testing.assert_frame_equal(again.synthetic_, made.synthetic_)
-    left, right = (stored_model(s._synthesis.model)[0] for s in (again, made))
-    assert isinstance(left, ChainModel)
-    assert isinstance(right, ChainModel)
-    assert np.array_equal(left.chain.flat, right.chain.flat)
-
-
 def test_a_run_that_was_interrupted_in_the_chain_goes_on(
     real: pd.DataFrame, made: Synthesizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,13 +118,6 @@ def test_it_is_weighted_and_steered(real: pd.DataFrame, made: Synthesizer, tmp_p
     assert shares.tolist() == pytest.approx([0.5, 0.2, 0.1, 0.1, 0.1], abs=1e-3)
 
 
-def test_more_rows_follow_the_release(real: pd.DataFrame, release: Release) -> None:
-    more = release.sample(20_000, seed=3)
-    assert two_way(real, more) < 0.03
-    assert not ((more.a == 0) & (more.b == 4)).any()
-    pd.testing.assert_frame_equal(more, release.sample(20_000, seed=3))
-
-
 def test_rows_that_agree_with_a_condition(real: pd.DataFrame, release: Release) -> None:
     found = release.sample(4000, where="a=0|1,h=2", seed=3)
     assert set(found.a) == {0, 1}
@@ -148,21 +130,6 @@ def test_rows_that_agree_with_a_condition(real: pd.DataFrame, release: Release) 
     assert len(release.sample(where="a=0|1,h=2")) == pytest.approx(len(agree), rel=0.1)
     with pytest.raises(DataError, match="condition"):
         release.sample(5, where="a=0,b=4")
-
-
-def test_estimates_come_from_it(real: pd.DataFrame, release: Release) -> None:
-    found = release.estimate(share="g, h", target="table", seed=0)
-    truth = [float(((real.g == g) & (real.h == h)).mean()) for g in range(5) for h in range(5)]
-    inside = (found["low"] <= truth) & (truth <= found["high"])
-    assert len(found) == 25
-    assert inside.sum() >= 20
-    assert np.abs(found["estimate"] - truth).max() < 0.01
-    # What is not linear in the answers: a model of three columns, no two pairs of one clique.
-    line = release.estimate(model="a ~ c + h", replicates=20, target="table", seed=0)
-    slopes = np.linalg.lstsq(
-        np.column_stack([np.ones(len(real)), real.c, real.h]), real.a.astype(float), rcond=None
-    )[0]
-    assert np.abs(line["estimate"].to_numpy()[:3] - slopes).max() < 0.06
 
 
 def test_an_export_has_no_model_but_says_so(release: Release) -> None:

@@ -9,9 +9,7 @@ import pandas as pd
 import pytest
 
 from marginalsyn.errors import UsageError
-from marginalsyn.generators import clique_tree
 from marginalsyn.generators.clique_tree import CliqueTreeConfig
-from marginalsyn.graphical import model as pgm
 from marginalsyn.plugins.audit.testkit.generators import run_generator
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Neighbours
@@ -29,33 +27,6 @@ def table(rows=4000):
         frame[a] = rng.integers(0, 6, rows)
         frame[b] = np.where(rng.random(rows) < 0.7, frame[a], rng.integers(0, 6, rows))
     return pd.DataFrame(frame)
-
-
-def measured(done):
-    return [tuple(q) for q in done.statement.notes["measured"]]
-
-
-def test_what_is_related_is_measured_first():
-    done = run_generator(CliqueTreeConfig, table(), SCHEMA, eps=4)
-    assert set(measured(done)[:3]) == {("a", "b"), ("c", "d"), ("e", "f")}
-
-
-@pytest.mark.parametrize("limit", [0.001, 0.002, 0.02])
-def test_the_model_stays_within_its_limit(limit):
-    copies = pd.DataFrame(dict.fromkeys(DOMAIN, table()["a"]))
-    options = {"max_model_mb": limit, "merge": 0}
-    done = run_generator(CliqueTreeConfig, copies, SCHEMA, options=options, eps=20)
-    assert pgm.model_mb(DOMAIN, [q for q in measured(done) if len(q) > 1]) <= limit
-    assert len(measured(done)) > 1
-
-
-def test_where_no_pair_pays_single_columns_are_measured_again(monkeypatch):
-    monkeypatch.setattr(clique_tree, "choose", lambda *args, **kwargs: {})
-    done = run_generator(CliqueTreeConfig, table(), SCHEMA)
-    assert measured(done) == [(c,) for c in DOMAIN]
-    paid = [p for p in done.statement.payments if p["purpose"] == "measure"]
-    plan = CliqueTreeConfig().configure(SCHEMA, Budget(eps=1.0)).plan
-    assert sum(p["mu"] ** 2 / 2 for p in paid) == pytest.approx(plan.split["measure"])
 
 
 @pytest.mark.parametrize("neighbours", list(Neighbours))

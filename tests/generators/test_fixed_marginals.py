@@ -11,7 +11,6 @@ import pytest
 from marginalsyn.errors import UsageError
 from marginalsyn.generators.fixed_marginals import FixedMarginalsConfig
 from marginalsyn.plugins.audit.testkit.generators import run_generator
-from marginalsyn.privacy.budget import Budget
 from marginalsyn.table.schema import Schema
 
 DOMAIN = {"a": 8, "b": 8, "c": 8, "d": 2}
@@ -29,21 +28,6 @@ def listed(tmp_path):
         return str(path)
 
     return write
-
-
-def test_a_star_of_the_label_is_the_default():
-    done = run_generator(FixedMarginalsConfig, FRAME, SCHEMA)
-    assert done.statement.notes["measured"] == [["a", "d"], ["b", "d"], ["c", "d"]]
-
-
-def test_weights_share_the_budget(listed):
-    items = [["a", "b"], {"columns": ["b", "c", "d"], "weight": 3}]
-    done = run_generator(FixedMarginalsConfig, FRAME, SCHEMA, options={"marginals": listed(items)})
-    paid = {tuple(p["columns"]): p["mu"] ** 2 / 2 for p in done.statement.payments}
-    assert paid["b", "c", "d"] == pytest.approx(3 * paid["a", "b"])
-    rho = Budget(eps=1.0).gaussian
-    assert paid["a", "b"] + paid["b", "c", "d"] == pytest.approx(0.8 * rho)
-    assert paid["a",] == pytest.approx(0.2 * rho / 4)
 
 
 def test_without_a_label_there_must_be_a_list():

@@ -13,10 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from marginalsyn import datasets
 from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import make_config
-from marginalsyn.graphical.estimation import impossible_rows
 from marginalsyn.host import generate
 from marginalsyn.plugins.audit.testkit.generators import run_generator
 from marginalsyn.privacy.budget import Budget
@@ -26,7 +24,6 @@ from marginalsyn.privacy.laws import Law
 from marginalsyn.privacy.noise import SeededNoise
 from marginalsyn.privacy.selection import ExponentialMechanism
 from marginalsyn.registry import GENERATORS, find
-from marginalsyn.table.codec import Codec
 from marginalsyn.table.schema import Schema
 
 METHODS = ("auto", "aim", "mst", "clique-tree", "fixed-marginals", "all-marginals", "privbayes")
@@ -234,43 +231,3 @@ def test_noise_has_the_deviation_that_is_declared(method, neighbours):
     law = stats.chi2(z.size)
     assert 1e-6 < law.cdf(float(z @ z)) < 1 - 1e-6
     assert not 1e-6 < law.cdf(1.6**2 * float(z @ z)) < 1 - 1e-6  # the test can fail
-
-
-@pytest.mark.parametrize("name", ["adult", "telco"])
-@pytest.mark.parametrize("method", METHODS)
-def test_impossible_rows_never_appear_and_values_keep_their_types(method, name):
-    table = datasets.load(name)
-    schema, frame = table.schema, table.train.head(1500)
-    assert schema.structural_zeros()
-    options = {"rows": 4000, **({"rounds": 20} if method == "aim" else {})}
-    options |= {"fit": "rows", "steps": 30, "soft_rows": 100} if method == "all-marginals" else {}
-    kind = find(GENERATORS, method)
-    run = run_generator(kind, frame, schema, options=options, eps=1.0)
-    more = kind.sample(run.synthesis.model, schema, 500, np.random.default_rng(0))
-    zeros = [
-        ([schema.names.index(c) for c in columns], mask)
-        for columns, mask in schema.structural_zeros()
-    ]
-    for rows in (run.synthesis.frame, more):
-        assert not impossible_rows(Codec(schema).encode(rows), zeros).any()
-        assert (rows.dtypes == frame.dtypes).all()
-        for column in schema.columns:
-            if column.kind == "integer":
-                assert rows[column.name].dropna().between(column.lower, column.upper).all()
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_rare_codes_are_merged_and_come_back(method):
-    """A column of 4,627 values, nearly all of them rare, among them a hundred that hold half."""
-    rng = np.random.default_rng(0)
-    wide = np.where(rng.random(5000) < 0.5, rng.integers(0, 100, 5000), rng.integers(0, 4627, 5000))
-    frame = pd.DataFrame({"wide": wide, "a": wide % 2, "b": rng.integers(0, 3, 5000)})
-    schema = Schema.from_domain({"wide": 4627, "a": 2, "b": 3}).model_copy(update={"label": "a"})
-    options = {"rounds": 10} if method == "aim" else {}
-    kind = find(GENERATORS, method)
-    run = run_generator(kind, frame, schema, options=options, eps=1.0)
-    assert run.statement.notes["merged_to"]["wide"] < 500
-    assert any("the budget cannot support all values" in w for w in run.statement.warnings)
-    drawn = run.synthesis.frame["wide"]
-    assert drawn.nunique() > 1000, "rare values must come back"
-    assert 0.4 < (drawn < 100).mean() < 0.6

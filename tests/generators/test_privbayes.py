@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import numpy as np
@@ -11,10 +10,10 @@ import pytest
 
 from marginalsyn.access.rows import RowBatch
 from marginalsyn.errors import ReleaseError, UsageError
-from marginalsyn.generators.dependence import Dependence, ParentSets, levels
+from marginalsyn.generators.dependence import Dependence, levels
 from marginalsyn.generators.privbayes import PrivBayesConfig, shrink_departures
 from marginalsyn.graphical.bayes_net import BayesNet, Node, Parent
-from marginalsyn.plugins.audit.testkit.generators import GENERATOR_CHECKS, run_generator
+from marginalsyn.plugins.audit.testkit.generators import run_generator
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import GDP, Neighbours, Pure
 from marginalsyn.privacy.composition import compose
@@ -86,34 +85,6 @@ def test_one_row_moves_no_score_by_more_than_its_sensitivity():
     # A code that no row was estimated to have attains the bound of an added row.
     assert 1 - 2.0**-20 < worst[Neighbours.ADD_REMOVE] <= Neighbours.ADD_REMOVE.l1
     assert 1.0 < worst[Neighbours.REPLACE] <= Neighbours.REPLACE.l1
-
-
-@pytest.mark.parametrize("most", [0, 1, 2, 3])
-@pytest.mark.parametrize("limit", [0.5, 2, 6, 12, 100])
-def test_candidates_are_all_largest_sets_and_no_others(limit, most):
-    sizes = [[6, 3, 2], [4, 2], [2], [5]]
-    space = ParentSets(sizes, most)
-
-    def choices(column):
-        return [None, *range(len(sizes[column]))]
-
-    def finer(a, b):
-        """Whether set a sees all that b sees, and more."""
-        known = dict(a)
-        return a != b and all(c in known and known[c] <= lv for c, lv in b)
-
-    fits = []
-    for combo in itertools.product(*(choices(c) for c in range(4))):
-        parents = tuple((c, lv) for c, lv in enumerate(combo) if lv is not None)
-        if len(parents) <= most and math.prod(sizes[c][lv] for c, lv in parents) <= limit:
-            fits.append(parents)
-    largest = {p for p in fits if not any(finer(q, p) for q in fits)} - {()}
-    found = {
-        p
-        for new in range(4)
-        for p in space.with_column(new, [c for c in range(4) if c != new], limit)
-    }
-    assert found == largest
 
 
 def test_levels_grow_coarser_and_keep_neighbours_together():
@@ -297,9 +268,3 @@ def test_a_damaged_model_is_refused(damage):
 def test_knobs_out_of_range_are_refused(options):
     with pytest.raises(UsageError, match="must be"):
         PrivBayesConfig(**options)
-
-
-@pytest.mark.parametrize("check", GENERATOR_CHECKS, ids=lambda check: check.__name__)
-def test_laplace_keeps_the_contract(check):
-    if check.__name__ in ("check_cost", "check_small_budget", "check_rows", "check_release"):
-        check(PrivBayesConfig, {"noise": "laplace"})

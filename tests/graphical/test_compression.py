@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,22 +24,6 @@ def test_every_group_holds_the_threshold_or_there_is_one_group(counts, threshold
     else:
         rare = np.bincount(merge.groups)[merge.groups] == 1
         assert merge.size == 1 or (np.array(counts)[rare] >= threshold).sum() >= rare.sum() - 1
-
-
-@given(COUNTS, st.floats(0, 500), st.booleans())
-def test_shares_add_up_to_one_in_every_group(counts, threshold, ordered):
-    merge = compress_column(np.array(counts), ordered=ordered, threshold=threshold)
-    np.testing.assert_allclose(np.bincount(merge.groups, weights=merge.shares), 1.0)
-
-
-def test_zero_threshold_merges_nothing():
-    assert compress_column(np.array([0.0, 5, 0]), ordered=True, threshold=0).trivial
-    assert compress_column(np.array([0.0, 5, 0]), ordered=False, threshold=0).trivial
-
-
-def test_a_large_code_between_rare_ones_stays_alone():
-    merge = compress_column(np.array([1.0, 1, 90, 2, 2]), ordered=True, threshold=2)
-    assert merge.groups.tolist() == [0, 0, 1, 2, 3]
 
 
 def test_compressing_a_measurement_sums_values_and_variances():
@@ -74,23 +57,6 @@ def test_refining_does_not_depend_on_the_order_of_the_rows():
     fine = Compression({"a": merge}).refine(np.zeros((4000, 1), np.int32), rng)[:, 0]
     first, second = fine[:2000].mean(), fine[2000:].mean()
     assert abs(first - second) < 6 * np.sqrt(0.25 / 1000)
-
-
-@pytest.mark.parametrize("rows", [0, 1])
-def test_refining_tiny_tables(rows):
-    merge = compress_column(np.array([1.0, 1, 1]), ordered=True, threshold=9)
-    out = Compression({"a": merge}).refine(np.zeros((rows, 1), np.int32), np.random.default_rng(0))
-    assert out.shape == (rows, 1)
-
-
-def test_arrays_round_trip():
-    merges = dict(identity({"a": 3, "b": 2}).merges)
-    merges["a"] = compress_column(np.array([9.0, 1, 1]), ordered=False, threshold=2)
-    stored = Compression(merges)
-    again = Compression.from_arrays(["a", "b"], stored.arrays())
-    for name, merge in stored.merges.items():
-        np.testing.assert_array_equal(again.merges[name].groups, merge.groups)
-        np.testing.assert_array_equal(again.merges[name].shares, merge.shares)
 
 
 SIZES = st.lists(

@@ -40,29 +40,3 @@ def test_draws_follow_the_conditional_distribution(own: tuple[str, ...]) -> None
     seen = np.bincount(index, minlength=whole.size).reshape(whole.shape)
     statistic = float((np.square(seen - wanted)[large] / wanted[large]).sum())
     assert statistic > stats.chi2.isf(1e-6, int(large.sum()))
-
-
-def test_an_extra_table_rules_codes_out() -> None:
-    model, rng = make_model(3), np.random.default_rng(4)
-    equal = np.where(np.eye(3) > 0, 0.0, -np.inf)
-    draws = ConditionalDraws(model, ["c", "d"], extra=[(("a", "c"), equal)])
-    known = {"a": rng.integers(0, 3, 500), "b": rng.integers(0, 4, 500), "e": np.zeros(500, int)}
-    assert np.array_equal(draws.draw(known, 500, rng)["c"], known["a"])
-
-
-def test_no_rows_are_no_rows() -> None:
-    none = np.zeros(0, dtype=int)
-    draws = ConditionalDraws(make_model(5), ["c"])
-    found = draws.draw(dict.fromkeys(DOMAIN, none), 0, np.random.default_rng(0))
-    assert found["c"].shape == (0,)
-
-
-def test_many_rows_are_chunked_alike(monkeypatch: pytest.MonkeyPatch) -> None:
-    import marginalsyn.graphical.conditional as module
-
-    model = make_model(6)
-    known = {name: np.arange(300) % size for name, size in DOMAIN.items()}
-    monkeypatch.setattr(module, "_CHUNK", 10)
-    found = ConditionalDraws(model, ["e", "f"]).draw(known, 300, np.random.default_rng(1))
-    assert set(found) == {"e", "f"}
-    assert found["e"].max() <= 2

@@ -88,22 +88,6 @@ def test_huge_ranges_fall_back_to_logarithms() -> None:
         np.testing.assert_allclose(marginal, summed(joint, scope).array, atol=1e-12)
 
 
-def test_balancing_keeps_the_model() -> None:
-    rng = np.random.default_rng(5)
-    for _ in range(20):
-        network = random_network(rng, 10.0)
-        if not network.propagate():
-            continue
-        before = [m.copy() for m in network.marginals]
-        logs = network.flat.copy()
-        ceiling = network.balance()
-        np.testing.assert_array_equal(np.isfinite(network.flat), np.isfinite(logs))
-        assert np.all(network.flat <= ceiling)
-        assert network.propagate()
-        for marginal, expected in zip(network.marginals, before, strict=True):
-            np.testing.assert_allclose(marginal, expected, atol=1e-9)
-
-
 def test_wide_domains_neither_overflow_nor_underflow() -> None:
     columns = 120
     sizes = (50,) * columns

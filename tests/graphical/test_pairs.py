@@ -40,18 +40,6 @@ def test_all_pairs_at_once_equal_one_answer_after_the_other(codes, monkeypatch):
         assert sorted(met) == list(range(8))
 
 
-def test_cells_without_mass_stay_empty():
-    none = np.array([[0.0, -np.inf], [-np.inf, 0.0]])
-    model = Fitted.of_potentials(
-        {"a": 2, "b": 2, "c": 2},
-        {("a", "b"): np.zeros((2, 2)), ("b", "c"): np.zeros((2, 2))},
-        8,
-        zeros=[(("a", "b"), np.isinf(none))],
-    )
-    first = dict((a, block.copy()) for a, block in model.pair_blocks())[0]
-    np.testing.assert_allclose(first[:, 2:4], [[4, 0], [0, 4]])
-
-
 def test_models_of_large_cliques_are_not_answered_at_once(monkeypatch):
     monkeypatch.setattr(pairs, "_MOST_CELLS", 3)
     assert random_model(11).pair_blocks() is None

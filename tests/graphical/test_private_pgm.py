@@ -61,15 +61,6 @@ def test_a_warm_start_reaches_the_same_optimum(theirs: Fitted) -> None:
     assert warm.loss == pytest.approx(theirs.loss, rel=1e-3)
 
 
-def test_no_impossible_row_is_drawn() -> None:
-    pytest.importorskip("mbi")
-    never = np.zeros((3, 4), dtype=bool)
-    never[1, 2] = True
-    model = fit_mbi(DOMAIN, measured(), 500, iters=50, zeros=[(("a", "c"), never)])
-    rows = model.rows(5000, np.random.default_rng(0))
-    assert not ((rows[:, 0] == 1) & (rows[:, 2] == 2)).any()
-
-
 def test_who_fits_is_a_public_knob(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="estimator"):
         AIMConfig(estimator="pgmpy")

@@ -159,15 +159,6 @@ def test_what_was_not_measured_is_the_references_and_columns_are_the_answers():
         assert np.allclose(moved.marginal((name,)), other.sum(axis=without(3, [v])), atol=4)
 
 
-def test_two_references_give_each_what_it_has():
-    truth = table(5)
-    whole = rows_of(truth, 4000)
-    first, second = whole.select({"a", "b"}), whole.select({"b", "c"})
-    prior = ReferenceModel([first, second], identity(DOMAIN), (), TOTAL).prior((), 1.0)
-    assert set(prior.columns) == {0, 1, 2}
-    assert {q for q in prior.logs if len(q) > 1} == {(0, 1), (1, 2)}
-
-
 def test_the_pairs_of_a_reference_leave_a_model_within_its_limit():
     rng, names = np.random.default_rng(0), tuple("abcdef")
     codes = rng.integers(0, 6, (500, 1)) + rng.integers(0, 6, (500, 6))

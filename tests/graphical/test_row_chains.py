@@ -187,9 +187,3 @@ def test_a_stored_chain_is_checked(name: str, value: np.ndarray) -> None:
     changed: Mapping[str, np.ndarray] = {**arrays, name: value}
     with pytest.raises(DataError, match="chain_"):
         read_fitted(changed, meta)
-
-
-def test_the_same_seed_gives_the_same_chain() -> None:
-    left, right = extended(sweeps=40)[1], extended(sweeps=40)[1]
-    assert np.array_equal(left.chain.flat, right.chain.flat)
-    assert np.array_equal(left.followers, right.followers)

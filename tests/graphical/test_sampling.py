@@ -86,20 +86,6 @@ def test_the_same_test_rejects_rows_that_are_not_permuted_within_groups() -> Non
     assert found > 10 if broken else found < 1
 
 
-def test_measured_marginals_come_out_rounded() -> None:
-    model = make_model([("a", "b")])
-    codes = model.rows(ROWS, np.random.default_rng(0))
-    counts = np.bincount(codes[:, 0] * 3 + codes[:, 1], minlength=36).reshape(12, 3)
-    assert np.abs(counts - model.marginal(("a", "b"))).max() < 2
-
-
-def test_rows_depend_on_the_generator_alone() -> None:
-    model = make_model(LOOP)
-    first, again, other = (model.rows(500, np.random.default_rng(s)) for s in (1, 1, 2))
-    np.testing.assert_array_equal(first, again)
-    assert not np.array_equal(first, other)
-
-
 @pytest.mark.parametrize("n", [0, 1, 2])
 def test_few_rows(n: int) -> None:
     assert make_model(LOOP).rows(n, np.random.default_rng(0)).shape == (n, len(DOMAIN))

@@ -30,16 +30,6 @@ def answers(sigma, seed=0, rows=300, related=True):
     return found
 
 
-def test_taking_means_off_leaves_no_main_effect():
-    values = np.random.default_rng(0).normal(size=(3, 4, 2))
-    rest = take_off_means(values)
-    for axis in range(3):
-        assert np.allclose(rest.sum(axis=tuple(a for a in range(3) if a != axis)), 0)
-    assert np.allclose(take_off_means(rest), rest)
-    main = np.arange(3.0)[:, None] + np.arange(4.0)
-    assert np.allclose(take_off_means(main), 0)
-
-
 @pytest.mark.parametrize("strengths", [(0.5, 0.5), (0.02, 3.0)])
 def test_the_fit_is_the_optimum_that_brute_force_finds(strengths):
     measured, total = answers(8.0), 300.0
@@ -68,19 +58,6 @@ def test_the_fit_is_the_optimum_that_brute_force_finds(strengths):
     expected = np.exp(best.x - best.x.max())
     expected *= total / expected.sum()
     assert np.allclose(model.marginal(("a", "b", "c")).ravel(), expected, atol=0.05)
-
-
-def test_noise_is_pulled_to_independence_and_relations_are_kept():
-    kept = find(answers(1.0))
-    lost = find(answers(20.0, related=False))
-    assert max(kept.values()) < 0.2
-    assert min(lost.values()) > 3 * max(kept.values())
-
-
-def find(measured, total=300.0):
-    layout = Layout(DOMAIN)
-    targets, _ = merge(layout, measured)
-    return find_strengths(targets, column_counts(layout.sizes, targets, total), total)
 
 
 def test_a_pulled_fit_is_nearer_the_truth_than_the_likelihoods_where_noise_is_large():

@@ -54,17 +54,6 @@ def test_the_joint_and_its_gradient_against_brute_force(order):
         assert after - before == pytest.approx((gradient * step).sum(), rel=1e-3, abs=1e-12)
 
 
-def test_blocks_change_nothing(monkeypatch):
-    rng = np.random.default_rng(7)
-    parts = [rng.random((50, k)) for k in (3, 2, 4)]
-    residual = rng.normal(size=(3, 2, 4))
-    joint, gradient = rowfit._joint(parts), rowfit._backward(parts, residual)
-    monkeypatch.setattr(rowfit, "_BATCH_CELLS", 20)
-    np.testing.assert_allclose(rowfit._joint(parts), joint)
-    for a, b in zip(rowfit._backward(parts, residual), gradient, strict=True):
-        np.testing.assert_allclose(a, b)
-
-
 @pytest.mark.parametrize("batch", [1_000_000, 30])
 def test_a_fit_to_exact_marginals_reaches_them(codes, batch, monkeypatch):
     monkeypatch.setattr(rowfit, "_BATCH_CELLS", batch)

@@ -17,9 +17,8 @@ from marginalsyn import (
     make_noise,
 )
 from marginalsyn.contract import KNOWN
-from marginalsyn.generators.marginals import stored_model
 from marginalsyn.linked.drawing import models_of
-from marginalsyn.linked.generating import LinkedGenerator, Outlook, calibrate_chain, known_sets
+from marginalsyn.linked.generating import LinkedGenerator, Outlook, known_sets
 from marginalsyn.people.tree import LinkedTable
 from marginalsyn.people.views import views_of
 from marginalsyn.privacy.charges import ZCDP, Charge
@@ -117,25 +116,6 @@ def test_the_whole_share_of_a_view_buys_what_is_not_known() -> None:
     alone = replace(mechanism.config, known=()).configure(view.schema, mechanism.budget)
     columns, own = len(view.columns), len(view.own)
     assert mechanism.one_way_sigma**2 * columns == pytest.approx(alone.one_way_sigma**2 * own)
-
-
-def test_chains_are_moved_to_the_shares_of_their_model() -> None:
-    """Rows that are drawn off by a constant come nearer; a model that is right stays as it is."""
-    forest = PrivateForest.open(households(600), TREE)
-    made, _ = generate(forest, make_config("aim"), Budget(eps=50), noise=make_noise(3))
-    model = models_of(made.model, views_of(TREE))["people next"]
-    aim = stored_model(model)[0].marginal(("people.job",))
-    aim = aim / aim.sum()
-    drift = np.array([1.6, 0.8, 0.8, 0.8])
-
-    def drawn(moved: object) -> dict[tuple[str, ...], np.ndarray]:
-        shares = stored_model(moved)[0].marginal(("people.job",)) * drift  # type: ignore[arg-type]
-        return {("people.job",): shares / shares.sum()}
-
-    before = np.abs(drawn(model)[("people.job",)] - aim).sum()
-    after = np.abs(drawn(calibrate_chain(model, drawn))[("people.job",)] - aim).sum()
-    assert after < 0.15 * before
-    assert calibrate_chain(model, lambda _: {("people.job",): aim}) is model
 
 
 def test_a_view_whose_known_pairs_fill_the_model_can_be_made() -> None:

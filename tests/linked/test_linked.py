@@ -103,17 +103,6 @@ def test_more_persons_and_those_of_a_kind_cost_nothing(made: LinkedRelease) -> N
         sample_linked(made, 5, rng, where="ward=w0")
 
 
-def test_a_changed_file_is_seen(made: LinkedRelease, tmp_path: Path) -> None:
-    tables = made.frames()
-    tables["drugs"] = tables["drugs"].assign(vid=10**9)
-    wrong = LinkedRelease.write(
-        tables, made.measurements(), made.model(), TREE, made.statement, tmp_path / "wrong"
-    )
-    assert any("must have a parent" in problem for problem in verify(wrong.path))
-    (wrong.path / "visits.csv").write_text("vid,id,day,ward\n")
-    assert any("hash" in problem for problem in verify(wrong.path))
-
-
 def test_the_commands(run: Callable[..., Result], folder: Path) -> None:
     write(folder, clinic(300), TREE)
     source = ("--data", "clinic", "--schema", "clinic.schema.json")

@@ -27,7 +27,6 @@ from marginalsyn import (
 )
 from marginalsyn.errors import UsageError
 from marginalsyn.people.tree import LinkedTable
-from marginalsyn.people.views import views_of
 from marginalsyn.release.linked_table import (
     TableRelease,
     column_names,
@@ -141,11 +140,3 @@ def test_a_certificate_of_persons_is_charged_and_checked(
     facts["certificates"][0]["label_error"] = 0.0
     TableRelease.read("release").amend({"certificate.json": json.dumps(facts).encode()})
     assert any("must say of 'rows'" in problem for problem in verify("release"))
-
-
-def test_a_root_without_columns_leaves_others_their_missing_values() -> None:
-    column = {"kind": "date", "name": "day", "lower": "2020-01-01", "upper": "2020-12-31"}
-    unit = {"column": "id", "max_rows": 4, "order": "day"}
-    tree = LinkedSchema.of_sequence(Schema(columns=({**column, "nullable": True},), unit=unit))
-    for view in views_of(tree):
-        assert "" in view.schema.missing_tokens or view.kind == "root"

@@ -64,13 +64,6 @@ def default_of(parameter: Any) -> Any:
 EMPTY = (None, (), "", False)
 
 
-@pytest.mark.parametrize("name", APART)
-def test_a_method_has_nothing_else(name: str) -> None:
-    has = {NAMES.get(option, option) for option in options(name)}
-    own = {"self", "options", "progress"}
-    assert set(parameters(name)) - has - own == set()
-
-
 def test_the_help_says_the_defaults() -> None:
     help_of = {
         name: CliRunner().invoke(cli, [name, flag], terminal_width=200).stdout

@@ -76,12 +76,6 @@ def test_figures_of_a_tiny_tree(ceilings: ModuleType, tree: Path) -> None:
     }
 
 
-def test_tokens_are_code_alone(ceilings: ModuleType) -> None:
-    spread = '"""Says it."""\n\n\ndef f(\n    a,\n    b,\n):\n    # why\n    return a\n'
-    joined = "def f(a, b): return a\n"
-    assert ceilings.tokens(spread) == ceilings.tokens(joined) == 9
-
-
 def test_a_figure_that_rises_fails(
     ceilings: ModuleType, tree: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -100,11 +94,3 @@ def test_a_figure_that_rises_fails(
     capsys.readouterr()
     assert ceilings.main([], tree) == 1
     assert capsys.readouterr().err == "word: looks at: 1 is above its ceiling 0\n"
-
-
-def test_a_figure_without_a_ceiling_fails(ceilings: ModuleType, tree: Path) -> None:
-    place = tree / "tools" / "ceilings.json"
-    record = json.loads(place.read_text())
-    del record["files of the product"]
-    place.write_text(json.dumps(record))
-    assert ceilings.main([], tree) == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import pickle
 
 import numpy as np
@@ -10,7 +9,6 @@ import pytest
 from numba import njit
 from scipy import stats
 
-import marginalsyn.privacy.streams
 from marginalsyn.privacy.streams import ChaCha20, block
 
 ALPHA = 1e-6
@@ -92,7 +90,3 @@ def test_keys_are_of_32_bytes_and_never_stored() -> None:
         ChaCha20(b"short")
     with pytest.raises(TypeError, match="neither copied nor stored"):
         pickle.dumps(ChaCha20(bytes(32)))
-
-
-def test_examples() -> None:
-    assert doctest.testmod(marginalsyn.privacy.streams).failed == 0

@@ -43,16 +43,16 @@ def integrated(eps, mu):
 @pytest.mark.parametrize("delta", DELTAS)
 def test_the_conversion_is_exact_and_rounded_to_the_safe_side(eps, delta):
     mu = mu_of(eps, float(delta))
-    asked = mpmath.mpf(float(delta))
-    assert integrated(eps, mu) <= asked
+    asked, exact = mpmath.mpf(float(delta)), integrated(eps, mu)
+    assert exact <= asked
     # No more is kept back than a billionth.
     assert integrated(eps, mu * (1 + 1e-9)) > asked
     back = eps_of_mu(mu, float(delta))
     assert eps * (1 - 1e-9) < back <= eps * (1 + 1e-12)
     assert integrated(back, mu) <= asked
     assert integrated(back * (1 - 1e-9), mu) > asked
-    assert float(integrated(eps, mu)) == pytest.approx(delta_of(eps, mu), rel=1e-9)
-    assert delta_of(eps, mu) >= integrated(eps, mu)
+    assert float(exact) == pytest.approx(delta_of(eps, mu), rel=1e-9)
+    assert delta_of(eps, mu) >= exact
 
 
 def test_what_it_gains_over_zcdp():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import itertools
 import math
 import random
@@ -15,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-import marginalsyn.privacy.k_norm
 from marginalsyn.privacy.k_norm import (
     _keeps,
     _whole_exponential,
@@ -173,7 +171,3 @@ def test_long_noise_does_not_overflow() -> None:
     longest = whole_exponentials(np.array([1], dtype=np.uint64), Fraction(1, 2**60), lambda k: 0)
     assert longest.dtype == object
     assert abs(int(longest[0]) - 64 * math.log(2) * 2**60) < 2**20
-
-
-def test_examples() -> None:
-    assert doctest.testmod(marginalsyn.privacy.k_norm).failed == 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import doctest
 import pickle
 import subprocess
 import sys
@@ -14,7 +13,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-import marginalsyn.privacy.streams
 from marginalsyn.errors import UsageError
 from marginalsyn.privacy.noise import SecureNoise, SeededNoise
 from marginalsyn.privacy.rounded_normal import RoundedGaussian
@@ -160,7 +158,3 @@ def test_the_type_checker_tells_streams_apart(tmp_path: Path) -> None:
     )
     lines = [line for line in done.stdout.splitlines() if "[arg-type]" in line]
     assert [line.split("wrong.py:")[1].split(":")[0] for line in lines] == ["10", "11", "12"]
-
-
-def test_examples() -> None:
-    assert doctest.testmod(marginalsyn.privacy.streams).failed == 0

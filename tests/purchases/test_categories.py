@@ -19,7 +19,6 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-import marginalsyn.access
 from marginalsyn import (
     Budget,
     Charge,
@@ -39,7 +38,7 @@ from marginalsyn.privacy.charges import ZCDP, Approximate
 from marginalsyn.privacy.composition import compose
 from marginalsyn.privacy.noise import SeededNoise
 from marginalsyn.privacy.selection import union_delta, union_threshold
-from marginalsyn.purchases.categories import Categories, keep_largest, open_up
+from marginalsyn.purchases.categories import Categories, open_up
 from marginalsyn.purchases.purchase import buy
 from marginalsyn.records.resume import RunRecorder
 from marginalsyn.release.folder import Release
@@ -227,14 +226,6 @@ def test_values_fall_back_to_what_is_listed() -> None:
     assert codec.encode(frame)[:, 0].tolist() == list(range(7))
 
 
-def test_starts_are_kept_for_what_falls_back_to_them() -> None:
-    whole = {"C34.1": 400.0, "E11.9": 350.0, "J45": 90.0}
-    three = {"C34": 395.0, "E11": 470.0, "J45": 93.0}
-    first = {"C": 500.0, "E": 480.0, "J": 180.0}
-    assert keep_largest([whole, three, first], 80) == ("C", "C34.1", "E11", "E11.9", "J", "J45")
-    assert keep_largest([{}, {}], 80) == ()
-
-
 def test_what_is_not_told_is_written_nowhere(tmp_path: Path) -> None:
     frame, budget = rows_of({**COMMON, "secret": 3}), Budget(eps=2)
     ledger = Ledger(tmp_path / "ledger.jsonl")
@@ -316,14 +307,6 @@ def test_they_are_bought_alone_and_counted_by_every_release() -> None:
     _, statement = generate(again, make_config("independent"), Budget(eps=1), noise=make_noise())
     assert statement.charges[:2] == schema.charges
     assert statement.eps == pytest.approx(ledger.total().eps)
-
-
-def test_an_empty_table_has_no_categories() -> None:
-    table = PrivateTable.open(rows_of().iloc[:0], SCHEMA)
-    made, _ = generate(table, make_config("independent"), Budget(eps=1), noise=make_noise())
-    assert made.schema is not None
-    assert made.schema.column("code").categories == ()
-    assert "private" in marginalsyn.access.__doc__
 
 
 def test_plans_are_public_arithmetic() -> None:

@@ -7,7 +7,6 @@ level is paid by its noise; the charges are the run's own; rows keep their codes
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -15,12 +14,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from marginalsyn import Budget, Neighbours, PrivateTable, Schema, Unit, make_noise
-from marginalsyn.cli.main import cli
 from marginalsyn.contract import make_config
 from marginalsyn.errors import SchemaError
 from marginalsyn.host import calibrate, generate
@@ -168,17 +165,6 @@ def release_of(frame: pd.DataFrame, schema: Schema, path: Path, eps: float = 4) 
     return Release.write(synthesis, schema, statement, path / "release")
 
 
-def test_a_release_has_the_values_that_many_rows_share(tmp_path: Path) -> None:
-    release = release_of(people(), SCHEMA, tmp_path)
-    column = release.schema.column("gain")
-    assert isinstance(column.shape, Shape)
-    shares = release.frame()["gain"].value_counts(normalize=True)
-    for value, share in ((0, 0.5), (5000, 0.125), (7298, 0.075)):
-        assert abs(shares[value] - share) < 0.05
-    between = release.frame()["gain"].between(2500, 3500).mean()
-    assert abs(between - people()["gain"].between(2500, 3500).mean()) < 0.05
-
-
 def test_where_nothing_stands_out_the_column_stays_as_it_is(tmp_path: Path) -> None:
     release = release_of(people(20), SCHEMA, tmp_path, eps=0.1)
     assert release.schema.column("gain") == IntegerColumn(**GAIN, nullable=True)
@@ -220,20 +206,3 @@ def test_the_columns_that_are_bought_by_default() -> None:
     assert with_shapes(schema, []) == schema
     with pytest.raises(SchemaError, match="must be integer or continuous"):
         with_shapes(schema, ["day"])
-
-
-def test_the_command_says_what_is_bought(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    people(50).to_csv("people.csv", index=False)
-    plain = {**GAIN, "nullable": True}
-    Path("s.json").write_text(Schema(columns=(plain, AGE)).to_json())
-
-    def split(*more: str) -> Any:
-        command = ["generate", "--data", "people.csv", "--schema", "s.json", "--eps", "1"]
-        done = CliRunner().invoke(cli, [*command, "--dry-run", "--json", *more])
-        assert done.exit_code == 0, done.output
-        return json.loads(done.stdout)["split"]
-
-    assert "shape of gain" in split()
-    assert {"shape of age"} == {k for k in split("--shape", "age") if k.startswith("shape")}
-    assert not any(purpose.startswith("shape") for purpose in split("--shape", "none"))

@@ -109,12 +109,6 @@ def test_one_order_is_never_better_than_the_best(neighbours):
         )
 
 
-def test_the_order_of_a_gaussian_cap_loses_little():
-    for eps in (0.1, 0.5, 1.0, 4.0, 10.0):
-        order = caps.order_for(eps, 1e-9)
-        assert caps.renyi_limit(order, eps, 1e-9) / order >= 0.98 * rho_of(eps, 1e-9)
-
-
 # What the filter is there for: a run that chooses its next budget after looking.
 
 

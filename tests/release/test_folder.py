@@ -154,17 +154,6 @@ def test_types_and_odd_labels_survive(tmp_path, format, nullable):
     pd.testing.assert_frame_equal(Release.read(out.path).frame(), synthesis.frame)
 
 
-@pytest.mark.parametrize("rows", [0, 1])
-def test_one_nullable_column_of_few_rows(tmp_path, rows):
-    schema = Schema(columns=(IntegerColumn(name="a", lower=0, upper=1, nullable=True),))
-    frame = Codec(schema).decode(np.full((rows, 1), 2), np.random.default_rng(0))
-    out = Release.write(Synthesis(frame=frame), schema, make_statement(), tmp_path / "out")
-    pd.testing.assert_frame_equal(out.frame(), frame)
-    assert verify(out.path) == []
-    assert out.measurements() == []
-    assert out.model() is None
-
-
 def test_nothing_private_is_written(release):
     everything = b"".join(path.read_bytes() for path in release.path.iterdir())
     assert b"secret" not in everything
@@ -181,16 +170,6 @@ def test_nothing_private_is_written(release):
         "model.json",
         "model.npz",
     }
-
-
-def test_same_content_same_bytes(tmp_path, schema):
-    bytes_of = []
-    for name in ("one", "two"):
-        path = tmp_path / name
-        Release.write(make_synthesis(schema), schema, make_statement(), path)
-        bytes_of.append({file.name: file.read_bytes() for file in path.iterdir()})
-        time.sleep(0.01)
-    assert bytes_of[0] == bytes_of[1]
 
 
 # -- the statement --------------------------------------------------------------------------------
@@ -292,12 +271,6 @@ def test_what_is_no_release_is_never_replaced(tmp_path, release):
     with pytest.raises(ReleaseError, match="must not be a file"):
         preflight(tmp_path / "file", force=True)
     assert (release.path / "thesis.tex").read_text() == "mine"
-
-
-def test_parents_are_made(tmp_path, schema):
-    path = preflight(tmp_path / "a" / "b" / "out")
-    Release.write(make_synthesis(schema), schema, make_statement(), path)
-    assert verify(path) == []
 
 
 def test_parent_that_is_a_file_is_refused(tmp_path):

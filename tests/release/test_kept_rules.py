@@ -10,7 +10,6 @@ import pytest
 
 from marginalsyn.access.linked_tables import PrivateForest
 from marginalsyn.access.private_table import PrivateTable
-from marginalsyn.answers.imputations import impute
 from marginalsyn.contract import make_config
 from marginalsyn.errors import DataError, SchemaError, UsageError
 from marginalsyn.host import generate
@@ -25,7 +24,6 @@ from marginalsyn.release.folder import Release
 from marginalsyn.release.linked import tree_problems
 from marginalsyn.release.sampling import sample
 from marginalsyn.steering.steering import steer
-from marginalsyn.table.frames import read_csv
 from marginalsyn.table.keeping import broken_rules
 from marginalsyn.table.schema import Schema
 from tests.support.clinic_tables import TREE, clinic, write
@@ -70,14 +68,6 @@ def test_rows_drawn_later_keep_the_rules(release):
 def test_a_condition_against_the_rules_is_refused(release):
     with pytest.raises((UsageError, DataError), match=r"where|common enough"):
         sample(release, 20, np.random.default_rng(0), where="age=0..15,ill=yes")
-
-
-def test_imputations_keep_the_rules(release, tmp_path):
-    if release.statement.generator != "clique-tree":
-        pytest.skip("points have no imputations")
-    impute(release, tmp_path / "tables", tables=5, rows=3000, target="population", seed=0)
-    for path in (tmp_path / "tables").glob("*.csv"):
-        assert not broken_rules(read_csv(path, release.schema), release.schema)
 
 
 def test_a_mapping_is_read_off_the_synthetic_rows_alone():

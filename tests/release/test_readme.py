@@ -55,15 +55,6 @@ def test_dates_without_a_format_of_their_own_are_read_as_dates() -> None:
     assert 'date_format={"end": "%d.%m"}, parse_dates=["day", "end"]' in loading
 
 
-def test_it_names_the_columns_of_every_table() -> None:
-    clinic = {"columns": [{"name": "age", "kind": "integer", "lower": 0, "upper": 99}]}
-    tables = {"tables": [{"name": "patients", "key": "id", "schema": clinic}]}
-    statement = Synthesizer(method="independent", eps=1, schema=example_schema(), seed=1)
-    privacy = statement.fit(example_frame(50)).privacy_
-    text = explain_release(privacy, json.dumps(tables), ["patients.csv"]).to_markdown()
-    assert "`patients`:\n\n* `age` (integer): 0 to 99\n" in text
-
-
 def test_it_follows_the_weights_and_a_change_is_found(tmp_path: Path) -> None:
     synth = Synthesizer(method="independent", eps=2, schema=example_schema())
     release = synth.fit(example_frame(200)).release(tmp_path / "made")

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalsyn import MarginalsynError, Release, Schema, Synthesizer, Unit
+from marginalsyn import MarginalsynError, Release, Schema, Synthesizer
 from marginalsyn.errors import ReleaseError, UsageError
 
 SCHEMA = Schema(
@@ -36,15 +36,6 @@ def test_rows_agree_and_stand_to_each_other_as_in_the_model(method: str) -> None
         assert 0.03 < found["ill"].mean() < 0.25
     # How many of the private rows agree, as the release has it: 3000 x 0.2 x 0.18.
     assert 60 < len(made.sample(where={"sex": "male", "age": (35, 52)})) < 160
-
-
-def test_rows_of_persons_agree(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    frame = people(600).assign(who=np.arange(600) // 3)
-    schema = SCHEMA.with_unit(Unit(column="who", max_rows=5))
-    made = Synthesizer(method="mst", eps=50, schema=schema, seed=1).fit(frame)
-    assert set(made.sample(50, where="sex=male")["sex"]) == {"male"}
-    release = made.release(tmp_path / "release")
-    assert release.sample(5, where="ill=true", seed=1)["ill"].all()
 
 
 def test_what_cannot_be_says_why(tmp_path) -> None:  # type: ignore[no-untyped-def]

@@ -24,7 +24,6 @@ from marginalsyn.privacy.charges import ZCDP
 from marginalsyn.release.folder import Release
 from marginalsyn.release.sampling import sample
 from marginalsyn.sources import counting, persons
-from marginalsyn.table.unit import persons_columns
 
 BASE = Schema.from_domain({"a": 3, "b": 2})
 UNIT = Unit(column="who", max_rows=4)
@@ -190,18 +189,6 @@ def test_counts_are_those_of_a_plain_computation() -> None:
     ]
 
 
-def test_numbers_tell_many_persons_apart() -> None:
-    """More than one digit of the base that numbers are kept in."""
-    size = 2 * persons.DIGITS + 100
-    frame = pd.DataFrame({"who": np.arange(size), "a": 0, "b": 0, "day": None})
-    table = PrivateTable.open(frame, schema_of(UNIT))
-    charge = Charge(mechanism="test", cost=ZCDP(rho=0.01))
-    with table.charge([charge], noise=make_noise(), persons=True) as visit:
-        _, weights, numbers = visit.all_rows(person=True)
-    assert np.array_equal(np.sort(numbers), np.arange(size))
-    assert (weights == 1).all()
-
-
 def test_noise_is_of_the_stated_scale_and_the_cost_that_of_rows() -> None:
     table = PrivateTable.open(crowd(np.random.default_rng(12)), schema_of(UNIT))
     charge = Charge(mechanism="test", cost=ZCDP(rho=50.0))
@@ -351,11 +338,6 @@ def test_weights_that_bound_rows_only_are_refused() -> None:
         calibrate(make_weights("output-gaussian"), target, Budget(eps=1))
     free, _ = calibrate(make_weights("none"), target, Budget(eps=1))
     assert not free.cost
-
-
-def test_names_that_tell_persons_apart_are_known() -> None:
-    names = ["Patient_ID", "customerId", "person", "id_client", "ssn", "age", "client_type", "idea"]
-    assert persons_columns(names) == ["Patient_ID", "customerId", "id_client", "ssn"]
 
 
 ONE = Unit(column="who", max_rows=1)

@@ -72,20 +72,10 @@ class TestKinds:
         assert rows_of(str(folder)) == twice
         assert open_source(folder / "part-?.parquet").columns == ("age", "town")
 
-    def test_folders_named_like_columns_are_no_columns(self, tmp_path: Path) -> None:
-        folder = tmp_path / "age=99"
-        folder.mkdir()
-        FRAME.to_parquet(folder / "t.parquet")
-        assert rows_of(folder)[0] == rows_of(folder / "t.parquet")[0] == (31, "Bath")
-
     def test_glob_of_text_files(self, tmp_path: Path) -> None:
         write(tmp_path / "b.csv", b"x\n2\n")
         write(tmp_path / "a.csv", b"x\n1\n")
         assert rows_of(tmp_path / "*.csv") == [("1",), ("2",)]
-
-    def test_name_with_the_signs_of_a_glob(self, tmp_path: Path) -> None:
-        write(tmp_path / "a1.csv", b"x\nwrong\n")
-        assert rows_of(write(tmp_path / "a[1].csv", b"x\nright\n")) == [("right",)]
 
     def test_text_with_a_mark_quotes_and_odd_names(self, tmp_path: Path) -> None:
         content = '\ufeff"a ""b""",it\'s,é\r\n"1,2","x\ny",""\r\n'.encode()
@@ -104,21 +94,6 @@ class TestKinds:
         connection = source.connect()
         counts = connection.table.a.value_counts()
         assert connection.backend.to_pyarrow(counts).to_pylist() == [{"a": "1", "a_count": 300_000}]
-
-    def test_capital_suffixes(self, tmp_path: Path) -> None:
-        assert rows_of(write(tmp_path / "T.CSV.GZ", gzip.compress(b"a\n1\n"))) == [("1",)]
-        assert rows_of(write(tmp_path / "T.TSV", b"a\tb\n1\t2\n")) == [("1", "2")]
-
-    def test_header_alone_is_a_table_without_rows(self, tmp_path: Path) -> None:
-        assert rows_of(write(tmp_path / "t.csv", b"a,b\n")) == []
-
-    def test_ibis_table_and_memtable(self) -> None:
-        backend = ibis.duckdb.connect()
-        backend.con.execute("CREATE TABLE t AS SELECT 1 AS a, 'x' AS b")
-        source = open_source(backend.table("t"))
-        assert (source.name, source.columns, source.embedded) == ("Ibis table", ("a", "b"), True)
-        assert rows_of(backend.table("t")) == [(1, "x")]
-        assert rows_of(ibis.memtable({"a": [5]})) == [(5,)]
 
     def test_duckdb_file_is_opened_read_only(self, tmp_path: Path) -> None:
         path = tmp_path / "base.duckdb"
@@ -217,9 +192,6 @@ class TestRefusals:
         # A traceback would print the engine's own words, which quote the line.
         assert caught.value.__cause__ is None
         assert caught.value.__suppress_context__
-
-    def test_well_formed_text_passes(self, tmp_path: Path) -> None:
-        open_source(write(tmp_path / "t.csv", b"a,b\n1,2\n\n,\n")).check_format()
 
     def test_gzip_that_is_none(self, tmp_path: Path) -> None:
         with pytest.raises(DataError, match="whole gzip file"):

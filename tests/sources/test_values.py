@@ -13,13 +13,11 @@ import pandas as pd
 import pytest
 
 from marginalsyn import PrivateTable, Schema
-from marginalsyn.drafting import drafted, spellings
 from marginalsyn.errors import SchemaError
 from marginalsyn.sources.formats import described
 from marginalsyn.sources.source import open_source, trace_of_frame
 from marginalsyn.table.arrow import arrow_table
 from marginalsyn.table.engine import engine_errors, private_engine
-from marginalsyn.table.numeric import ContinuousColumn
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
@@ -87,14 +85,6 @@ def test_every_value_of_a_parquet_file_has_a_text(kind: Any) -> None:
         backend.disconnect()
     assert texts.num_rows == len(kind.ordinary) + len(odd)
     assert texts["text"].to_pylist()[: len(kind.ordinary)] == known["text"].to_pylist()
-
-
-def test_a_draft_takes_what_is_no_number() -> None:
-    assert spellings._split("$ 1\n2", 1) is None
-    column = ContinuousColumn(name="a", lower=0, upper=1, format={"prefix": "$ "})
-    # Every number of the rows is beyond those that bounds are made of.
-    found = drafted.bounded(column, -1e300, 1e300)
-    assert found.lower < found.upper
 
 
 def test_the_class_of_an_engines_failure_is_not_named() -> None:

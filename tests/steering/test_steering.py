@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from marginalsyn.certificates.measured import verify
 from marginalsyn.errors import MissingExtraError, UsageError
-from marginalsyn.graphical.estimation import impossible_rows
 from marginalsyn.plugins.audit.testkit.generators import (
-    edge_tables,
     example_frame,
     example_schema,
     run_generator,
@@ -86,33 +82,6 @@ def test_the_rest_stays_as_it_was(source):
         assert gap.abs().sum() / 2 < 0.08
 
 
-def test_a_release_without_a_model_is_steered_by_its_rows(source, tmp_path):
-    synthesis, statement = steer(source, {"ill": [0.5, 0.5]}, rng=np.random.default_rng(2))
-    plain = Release.write(synthesis, SCHEMA, statement, tmp_path / "plain")
-    again, _ = steer(plain, {"ill": [1.0]}, rng=np.random.default_rng(3), rows=50)
-    assert len(again.frame) == 50
-    rows = set(map(tuple, Codec(SCHEMA).encode(plain.frame()).tolist()))
-    assert set(map(tuple, Codec(SCHEMA).encode(again.frame).tolist())) <= rows
-
-
-def test_structural_zeros_stay_empty(tmp_path):
-    frame, schema = edge_tables()["structural zeros"]
-    source = release_of(tmp_path, frame=pd.concat([frame] * 10), schema=schema)
-    zeros = [
-        ([schema.names.index(c) for c in columns], mask)
-        for columns, mask in schema.structural_zeros()
-    ]
-    for method in METHODS[:2]:
-        synthesis, _ = steer(
-            source,
-            {"ill": [0.3, 0.7]},
-            method=method,
-            rng=np.random.default_rng(0),
-            options=QUICK[method],
-        )
-        assert not impossible_rows(Codec(schema).encode(synthesis.frame), zeros).any()
-
-
 def test_raking_reaches_all_margins_with_the_least_change():
     schema = Schema.from_domain({"a": 2, "b": 3})
     rng = np.random.default_rng(0)
@@ -178,25 +147,6 @@ class TestCommand:
     def made(self, run, folder) -> Path:
         run("generate", "--dataset", "heart", "--method", "mst", "--eps", 5, "--out", "g")
         return folder
-
-    def test_a_margin_from_an_option_and_a_file(self, run, made) -> None:
-        (made / "margins.json").write_text(json.dumps({"sex": {"female": 0.5, "male": 0.5}}))
-        asked = ("steer", "g", "--target", "disease=0.3/0.7", "--target-file", "margins.json")
-        shown = run(*asked, "--rows", 400, "--seed", 1)
-        assert shown.stdout.strip() == "steered"
-        assert "no privacy budget was spent" in shown.stderr
-        steered = Release.read(made / "steered")
-        frame = steered.frame()
-        assert frame["disease"].mean() == pytest.approx(0.7, abs=0.01)
-        assert (frame["sex"] == "male").mean() == pytest.approx(0.5, abs=0.01)
-        assert steered.statement.charges == Release.read(made / "g").statement.charges
-        assert "stated by whoever steered" in run("show", "steered").stderr
-        run("verify", "steered")
-        run(*asked, code=1)  # the name is taken
-        run(*asked, "--rows", 400, "--seed", 1, "--out", "again")
-        pd.testing.assert_frame_equal(Release.read(made / "again").frame(), frame)
-        assert "again" in run("show").stdout, "it is the last release made here"
-        assert "steer its source again" in run("sample", "steered", code=1).stderr
 
     @pytest.mark.parametrize(
         "words",

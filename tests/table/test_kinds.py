@@ -10,8 +10,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from hospital import KINDS, hospital, schema_data
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from spellings import CASES, frame, schema
 
 from marginalsyn import Schema, infer_schema
@@ -70,36 +68,6 @@ def test_rows_of_the_kinds_come_back_as_they_were_coded() -> None:
 def test_every_row_of_the_kinds_is_encoded_alone(tmp_path: Path) -> None:
     # Which rows are held out is decided by their texts, before any kind is read.
     check_rows_alone(lambda rows: rows, frame().iloc[:2], schema(), share=0)
-
-
-@settings(max_examples=6, deadline=None)
-@given(
-    days=st.lists(st.dates(), min_size=1, max_size=50),
-    form=st.sampled_from(
-        ["%d.%m.%Y", "%-m/%-d/%Y", "%B %-d, %Y", "%a %d %b %Y", "%Y%m%d", "%j-%Y"]
-    ),
-)
-def test_dates_are_python_s(days: list[Any], form: str) -> None:
-    """Against the standard library, over all of its years."""
-    column = {"kind": "date", "name": "d", "lower": "0001-01-01", "upper": "9999-12-31"}
-    only = Schema(columns=({**column, "format": form},))
-    moments = only.column("d")
-    assert isinstance(moments, MomentColumn)
-    texts = moments.write(np.array([moments._public(day.isoformat()) for day in days]))
-    if form == "%d.%m.%Y":
-        assert texts == [f"{day.day:02}.{day.month:02}.{day.year:04}" for day in days]
-    isos = [day.isoformat() for day in days]
-    found = Codec(only).numbers(pd.DataFrame({"d": [*texts, *isos]}), "d")
-    assert found.tolist() == [day.toordinal() - 719163 for day in days] * 2
-
-
-def test_typed_dates_are_read_as_their_texts() -> None:
-    only = schema().select(["day", "moment", "zoned"])
-    stamps = pd.to_datetime(["2020-02-01 15:05:30", None, "1969-12-31 00:00:00"])
-    typed = pd.DataFrame({name: stamps for name in only.names})
-    typed["zoned"] = typed["zoned"].dt.tz_localize("Asia/Tokyo")
-    texts = typed.apply(lambda column: column.astype(str).replace("NaT", None))
-    np.testing.assert_array_equal(Codec(only).encode(typed), Codec(only).encode(texts))
 
 
 def test_periods_are_those_of_the_calendar() -> None:
@@ -273,14 +241,3 @@ def test_the_hospital_s_file_goes_all_the_way(tmp_path: Path, run: Any) -> None:
     for name in ("age", "bmi", "crp", "smoker"):
         missing = (raw[name] == "").mean()
         assert abs(missing - truth[name].isna().mean()) < 0.06, name
-
-
-def test_bins_of_whole_days_are_called_by_their_days() -> None:
-    seen = {"kind": "datetime", "name": "seen", "lower": "2021-01-01", "format": "%Y-%m-%d %H:%M"}
-    schema = Schema(columns=({**seen, "upper": "2021-09-15", "bins": "quarter"},))
-    labels = ["2021-01-01 to 2021-03-31", "2021-04-01 to 2021-06-30", "2021-07-01 to 2021-09-15"]
-    assert schema.columns[0].labels() == labels
-    months = Schema(columns=({**seen, "upper": "2021-02-28", "bins": "month"},))
-    assert months.columns[0].labels() == ["2021-01", "2021-02"]
-    hours = Schema(columns=({**seen, "upper": "2021-01-01T05:59", "bins": "hour"},))
-    assert hours.columns[0].labels()[1] == "2021-01-01T01:00:00 to 2021-01-01T01:59:00"

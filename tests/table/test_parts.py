@@ -9,10 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalsyn import Budget, PrivateTable, Schema, Synthesizer, make_noise
+from marginalsyn import PrivateTable, Schema
 from marginalsyn.errors import SchemaError
-from marginalsyn.purchases.bounds import Bounds
-from marginalsyn.purchases.purchase import buy
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.parts import VALUES, codes_of, steer
 
@@ -107,21 +105,6 @@ def test_steered_dates_lie_as_evenly_as_they_can() -> None:
     assert shares.min() > 0.1
 
 
-def test_a_release_has_the_weekdays_of_its_table() -> None:
-    rng = np.random.default_rng(1)
-    days = pd.Timestamp("2021-01-01") + pd.to_timedelta(rng.integers(0, 730, 5000), unit="D")
-    days = days[(days.weekday < 5) | (rng.random(5000) < 0.1)]
-    frame = pd.DataFrame({"day": days.strftime("%d.%m.%Y"), "who": [f"p{k}" for k in days.day]})
-    date = {**DATE, "lower": "2021-01-01", "upper": "2022-12-31", "bins": "quarter"}
-    schema = Schema(columns=({**date, "parts": ["weekday"], "nullable": False},), drop=["who"])
-    made = Synthesizer(method="mst", eps=4, schema=schema).fit(frame).synthetic_
-    told = pd.to_datetime(made["day"], format="%d.%m.%Y").dt
-    assert made["day_weekday"].tolist() == told.day_name().tolist()
-    shares = np.bincount(told.weekday, minlength=7) / len(made)
-    true = np.bincount(days.weekday, minlength=7) / len(days)
-    assert np.abs(shares - true).max() < 0.02
-
-
 def test_parts_are_said_where_they_can_be() -> None:
     for wrong in (
         {**DATE, "parts": ["hour"]},
@@ -135,13 +118,3 @@ def test_parts_are_said_where_they_can_be() -> None:
     assert whole.select(["day", "day_month"]).names == ["day", "day_month"]
     assert whole.select(["seen"]).derived == set()
     assert whole.with_bins(day="month").names == whole.names
-
-
-def test_bounds_are_bought_beside_parts() -> None:
-    age = {"kind": "integer", "name": "age", "lower": 0, "upper": 99}
-    schema = Schema(columns=(DATE, age))
-    asked = Bounds(schema=schema, budget=Budget(eps=1), columns=["age"])
-    frame = pd.DataFrame({"day": ["01.02.2000"] * 90, "age": [40] * 90})
-    bought = buy(PrivateTable.open(frame, asked.counted), asked, noise=make_noise(1))
-    assert bought.names == schema.names
-    assert bought.column("age").upper < 99

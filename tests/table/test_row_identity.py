@@ -28,16 +28,6 @@ def told(codes: np.ndarray, sizes: list[int], **how: int) -> Counter:
     )
 
 
-def test_words_tell_rows_apart_and_are_few() -> None:
-    codes = drawn(500)
-    codes[0], codes[1] = 0, [size - 1 for size in SIZES]
-    words = pack(codes, SIZES)
-    assert words.shape[1] == 2
-    np.testing.assert_array_equal(unpack(words, SIZES), codes)
-    assert pack(codes[:, :1], [3]).shape == (500, 1)
-    assert pack(np.zeros((4, 0), dtype=np.int32), []).shape == (4, 1)
-
-
 def test_ranks_count_the_equal_rows_before() -> None:
     codes = drawn(400, sizes=[3, 4])
     seen: Counter = Counter()
@@ -87,7 +77,3 @@ def test_one_row_less_changes_no_other() -> None:
         less = told(np.delete(codes, gone, 0), [3, 4])
         assert not less - whole
         assert sum((whole - less).values()) == 1
-
-
-def test_no_rows_are_no_rows() -> None:
-    assert not told(drawn(0), SIZES)

@@ -192,13 +192,6 @@ def test_names_change_and_values_do_not():
     )
 
 
-def test_proposals_have_no_effect_and_are_not_public():
-    drafted = Schema(columns=COLUMNS, proposed_rules=("p <= t",), drafted_from_data=True)
-    assert not drafted.kept_rules
-    with pytest.raises(SchemaError, match="proposed_rules"):
-        Schema(columns=COLUMNS, proposed_rules=("p <= t",))
-
-
 @given(st.text(max_size=60) | st.lists(st.sampled_from(
     ["age", "MSP", '"in day"', "out", "=", "<", "->", "and", "or", "not", "(", ")", "{", "}", ",",
      "in", "iff", "missing", "determines", "by", "within", "+", "-", "*", "3", "N", "'N'", "2..5"]

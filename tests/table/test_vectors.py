@@ -14,7 +14,7 @@ from marginalsyn.table.features import Features
 from marginalsyn.table.metric import Metric
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
 from marginalsyn.table.schema import AnyColumn
-from marginalsyn.table.vectors import ABSENT, Slots, has_long_order
+from marginalsyn.table.vectors import ABSENT, Slots
 
 COLUMNS: list[AnyColumn] = [
     IntegerColumn(name="age", lower=0, upper=9, bins=5, nullable=True),
@@ -26,12 +26,6 @@ COLUMNS: list[AnyColumn] = [
     CategoricalColumn(name="one", categories=("only",), other=False),
     BooleanColumn(name="ill"),
 ]
-SCHEMA = Schema(columns=COLUMNS)
-
-
-def test_which_columns_are_ordered() -> None:
-    assert [c.ordered for c in COLUMNS] == [True] * 5 + [False] * 3
-    assert [has_long_order(c) for c in COLUMNS] == [True, True, False, True] + [False] * 4
 
 
 # Entries of each column's vector: scaled features, features, heads, and (scales, codes) of points.

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
-import pytest
 
 from marginalsyn import Schema
 from marginalsyn.contract import LogWeights, Measurement, Target
@@ -51,16 +50,3 @@ def test_what_was_measured_stays_as_the_rows_have_it_and_the_rest_is_corrected()
     # Other rows are scored as these are.
     assert kept.score is not None
     np.testing.assert_allclose(kept.score(target.frame), kept.values)
-
-
-def test_noisy_answers_pull_less_and_none_not_at_all() -> None:
-    errors = []
-    for sigma in (1.0, 100.0, 1e5):
-        target = released(sigma)
-        kept = keep_measured(LogWeights(values=tilted(target.frame), score=tilted), target)
-        errors.append(moved(target, kept.values, PAIRS[0]))
-    assert errors == sorted(errors)
-    bare = Target(frame=target.frame, schema=SCHEMA, rows=3000.0)
-    raw = LogWeights(values=tilted(bare.frame), score=tilted)
-    assert keep_measured(raw, bare) is raw
-    assert errors[-1] == pytest.approx(moved(bare, raw.values, PAIRS[0]), rel=1e-2)

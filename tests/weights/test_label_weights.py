@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import math
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,7 +11,6 @@ import pytest
 from marginalsyn import Budget, Neighbours, Schema
 from marginalsyn.access.rows import RowBatch
 from marginalsyn.contract import Target
-from marginalsyn.errors import UsageError
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.plugins.audit.testkit.weights import weight_run
 from marginalsyn.plugins.weights.beta_noised import BetaNoisedConfig
@@ -25,7 +22,6 @@ from marginalsyn.privacy.charges import (
 from marginalsyn.privacy.noise import SeededNoise
 from marginalsyn.privacy.rounded_normal import RoundedGaussian
 from marginalsyn.privacy.zcdp import gaussian_rho
-from marginalsyn.table.codec import Codec
 from marginalsyn.weights.conditional import Conditional, LabelRows
 from marginalsyn.weights.label_correction import (
     GRID_BITS,
@@ -190,63 +186,6 @@ def exclusive(columns: int, rows: int = 8000, seed: int = 0) -> np.ndarray:
     return np.column_stack([x, y])
 
 
-def learned(codes: np.ndarray, schema: Schema, *, units: int, rho: float, seed: int = 0) -> float:
-    """The share of rows with the likelier label, by weight, after rows of independent columns."""
-    rng = np.random.default_rng(seed)
-    released = np.column_stack([rng.permutation(column) for column in codes.T])
-    made = Conditional(setting(schema, released))
-    how = LabelCorrection(conditional=made, neighbours=Neighbours.ADD_REMOVE, rho=rho, units=units)
-    ask = ask_publicly(made.encode(codes), how.neighbours, rng)
-    fitted = how.fit(ask, rng, lambda step: None)
-    weights = np.exp(made.log_ratio(made.rows, fitted.outputs(made.rows)))
-    right = released[:, :2].sum(axis=1) % 2 == released[:, -1]
-    if schema.names[0] == "t0":
-        right = released[:, :3].sum(axis=1) % 2 == released[:, -1]
-    return float(weights[right].sum() / weights.sum())
-
-
-def parity_schema(letter: str) -> Schema:
-    made = Schema.from_domain({**{f"{letter}{i}": 2 for i in range(6)}, "y": 2})
-    return made.model_copy(update={"label": "y"})
-
-
-@pytest.mark.parametrize(("letter", "columns"), [("p", 2), ("t", 3)])
-def test_a_network_learns_an_exclusive_or_that_a_line_cannot(letter, columns) -> None:
-    codes, schema = exclusive(columns), parity_schema(letter)
-    shares = [learned(codes, schema, units=32, rho=0.02, seed=s) for s in range(3)]
-    assert np.median(shares) > 0.8
-    assert abs(learned(codes, schema, units=0, rho=0.02) - 0.5) < 0.05
-
-
-def planted(made: Conditional, nats: float, rng: np.random.Generator):
-    """Standing rows whose labels go with a product of two inputs, and what would recover it."""
-    rows = made.standing(rng)
-    first, second = rng.choice(made.width, 2, replace=made.width < 2)
-    own = rows.inputs[:, first] * rows.inputs[:, second]
-    size = np.sqrt(2 * nats) / own.std()
-
-    def outputs(x: np.ndarray) -> np.ndarray:
-        return size * (x[:, first] * x[:, second] - own.mean())[:, None]
-
-    chances = made.tilt.chances(outputs(rows.inputs), rows.logs)
-    drawn = rng.random(len(rows)) > chances[:, 0]
-    labelled = type(rows)(rows.inputs, np.column_stack([rows.logs, drawn]))
-    return labelled, outputs(made.rows.inputs)
-
-
-def test_units_that_are_alike_do_not_overshoot_together() -> None:
-    """Sixteen units on three inputs once made up for the same error each, and never came back."""
-    rng, schema = np.random.default_rng(4), classes(2, names=3, values=2)
-    made = Conditional(setting(schema, random_codes(schema, 6000, rng)))
-    how = LabelCorrection(conditional=made, neighbours=Neighbours.ADD_REMOVE, rho=0.1, units=16)
-    for trial, nats in itertools.product(range(4), (0.2079, 0.22, 0.25)):
-        rng = np.random.default_rng(trial)
-        rows, true = planted(made, nats, rng)
-        ask = ask_publicly(rows, Neighbours.ADD_REMOVE, rng)
-        found = how.fit(ask, rng, lambda step: None).outputs(made.rows)
-        assert np.sum((found - true) ** 2) < 0.2 * np.sum(true**2)
-
-
 @pytest.mark.parametrize("k", [2, 4])
 def test_known_chances_are_recovered(k) -> None:
     """Several classes: the weighted rows have the private rows' chances of the label."""
@@ -324,25 +263,6 @@ def test_a_score_is_a_function_of_single_rows() -> None:
         alone = made.encode(codes[[at]])
         assert np.allclose(alone.inputs, whole.inputs[[at]], atol=1e-12)
         assert np.allclose(alone.labels, whole.labels[[at]], atol=1e-12)
-
-
-def test_label_is_the_default_where_there_is_one() -> None:
-    target = Target(frame=example_frame(40), schema=example_schema(), rows=40.0)
-    budget = Budget.of_rho(0.1)
-    assert isinstance(DpMlpConfig().configure(target, budget), LabelWeights)
-    assert not isinstance(DpMlpConfig(target="rows").configure(target, budget), LabelWeights)
-    assert not isinstance(BetaNoisedConfig().configure(target, budget), LabelWeights)
-    bare = example_schema().select(["colour", "age"])
-    plain = Target(frame=example_frame(40)[["colour", "age"]], schema=bare, rows=40.0)
-    assert not isinstance(DpMlpConfig().configure(plain, budget), LabelWeights)
-    with pytest.raises(UsageError, match="label"):
-        DpMlpConfig(target="label").configure(plain, budget)
-    with pytest.raises(UsageError, match="must be label or rows"):
-        DpMlpConfig(target="both")
-    with pytest.raises(UsageError, match="zCDP"):
-        BetaNoisedConfig(target="label", noise="laplace")
-    assert len(Codec(example_schema()).encode(target.frame)) == 40
-    assert math.isfinite(DpMlpConfig().configure(target, budget).plan.noise or 0.0)
 
 
 def test_both_engines_fit_alike() -> None:

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from marginalsyn.errors import PluginError
 from marginalsyn.weights.logistic import Labelled, fit_logistic
 
 
@@ -48,8 +47,3 @@ def test_masses_labels_and_chunks_say_the_same() -> None:
     two = fit_logistic(sides, 4, 1.0)
     assert one.beta == pytest.approx(two.beta, abs=1e-6)
     assert one.hessian == pytest.approx(two.hessian, abs=1e-5)
-
-
-def test_what_cannot_converge_says_so() -> None:
-    with pytest.raises(PluginError, match="larger penalty"):
-        fit_logistic([Labelled([np.ones((3, 1))], 1.0)], 1, 1.0, tolerance=-1.0)

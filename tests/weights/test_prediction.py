@@ -8,15 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalsyn import Budget, Neighbours, Schema
-from marginalsyn.contract import Measurement, Target, make_weights
+from marginalsyn import Neighbours, Schema
+from marginalsyn.contract import Measurement, Target
 from marginalsyn.weights.conditional import Conditional
 from marginalsyn.weights.label_correction import LabelCorrection, ask_publicly
-from marginalsyn.weights.label_weights import LabelWeights
-from marginalsyn.weights.marginal_choice import predict_marginals
 from marginalsyn.weights.prediction import (
-    HIDDEN,
-    INFORMATION,
     LEAST,
     PAIR,
     RANGE,
@@ -96,26 +92,6 @@ def test_a_prediction_falls_with_noise_and_with_what_is_known() -> None:
     assert gain(target())[2] == pytest.approx(most, rel=0.06)
 
 
-def test_budgets_and_methods_are_told_apart() -> None:
-    given = target((("a",), 1.0))
-
-    def gains(rho: float, **how) -> list[float]:
-        budget = Budget.of_rho(rho, neighbours=how.pop("neighbours", Neighbours.ADD_REMOVE))
-        weights = LabelWeights(mechanism="test", target=given, budget=budget, **how)
-        return weights.plan.facts["predicted_gain"]
-
-    assert gains(1e-8)[1] < gains(1e-6)[1] < gains(1e-4)[1]
-    assert gains(1e-6, neighbours=Neighbours.REPLACE)[1] < gains(1e-6)[1]
-    assert gains(1e-6, units=8)[1] < gains(1e-6)[1]
-    triples, pairs = [("y", "a", "b")], [("y", "a"), ("y", "b")]
-    bought = [
-        predict_marginals(given, "y", q, Budget.of_rho(1e-6))["predicted_gain"][1]
-        for q in (triples, pairs)
-    ]
-    assert 0 < bought[0] <= bought[1] < gains(1e-6)[1]
-    assert predict_marginals(given, None, pairs, Budget.of_rho(1e-6)) == {}
-
-
 def counted(
     frame: pd.DataFrame, *marginals: tuple[tuple[str, ...], float], seed: int = 0
 ) -> Target:
@@ -161,20 +137,6 @@ def test_the_strongest_pair_is_read_off_noisy_counts_alone_or_as_a_part() -> Non
     )  # type: ignore[union-attr]
 
 
-def test_less_is_missing_where_the_strongest_pair_tells_little() -> None:
-    rng = np.random.default_rng(3)
-    frame = copies().assign(d=rng.integers(0, 2, 6000), e=rng.integers(0, 2, 6000))
-
-    def gain(*measured: tuple[tuple[str, ...], float]) -> float:
-        given = counted(frame[["d", "e", "y"]], *measured)
-        return predict_gain(given, Conditional(given), lambda effect: 1.0)["predicted_gain"][1]  # type: ignore[no-any-return]
-
-    assert gain((("d",), 1.0)) == pytest.approx(INFORMATION * np.log(2), rel=0.05)
-    assert gain((("d", "y"), 1.0)) < 0.005
-    # Where its noise hides what it tells, the usual is expected.
-    assert gain((("d", "y"), 3000.0)) > 0.1
-
-
 def test_the_same_may_be_told_twice_where_columns_are_not_known_together() -> None:
     pairs = [(("y", name), 1.0) for name in "abc"]
     others = [(("a", "b"), 1.0), (("a", "c"), 1.0), (("b", "c"), 1.0)]
@@ -186,21 +148,6 @@ def test_the_same_may_be_told_twice_where_columns_are_not_known_together() -> No
 
     assert gain(*pairs, *others) < 0.001
     assert gain(*pairs) > 0.05
-
-
-def test_raked_triples_show_what_no_column_alone_tells() -> None:
-    rng = np.random.default_rng(4)
-    frame = pd.DataFrame({name: rng.integers(0, 2, 6000) for name in "abcdefy"})
-    given = counted(frame, *((("y", name), 1.0) for name in "abcdef"))
-
-    def gain(rho: float, method: str, **options) -> float:
-        estimator = make_weights(method, options).configure(given, Budget.of_rho(rho))
-        return estimator.prediction["predicted_gain"][1]  # type: ignore[no-any-return]
-
-    most = HIDDEN * INFORMATION * np.log(2)
-    assert gain(0.1, "beta-noised", target="label") < 0.001
-    assert gain(1e-7, "rake+dp-mlp") < 0.001
-    assert 0.2 * most < gain(0.1, "rake+dp-mlp") < 1.01 * most
 
 
 def test_what_the_evidence_will_not_show_is_not_kept() -> None:

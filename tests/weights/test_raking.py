@@ -48,17 +48,6 @@ def brute(x: np.ndarray, given: Answers, strength: float) -> np.ndarray:
     return minimize(loss, np.zeros(x.shape[1]), jac=True, method="L-BFGS-B", options=how).x
 
 
-def test_cells_are_one_hot() -> None:
-    codes = rows()
-    cells = Cells.of(codes, DOMAIN, MARGINALS)
-    x = cells.dense()
-    assert x.shape == (200, SIZE)
-    assert (x.sum(axis=1) == 2).all()
-    expected = np.zeros((3, 2))
-    np.add.at(expected, (codes[:, 0], codes[:, 1]), 1)
-    assert (cells.totals(np.ones(200))[:6] == expected.ravel()).all()
-
-
 @pytest.mark.parametrize("strength", [0.01, 1.0, 30.0])
 @pytest.mark.parametrize("sigma", [10.0, np.linspace(2, 40, SIZE)])
 def test_optimum_equals_brute_force(strength, sigma) -> None:
@@ -147,14 +136,6 @@ def test_risk_is_unbiased_and_choice_near_the_best(tilt) -> None:
     assert abs(gap.mean()) < 5 * gap.std() / np.sqrt(len(gap))
     assert np.mean(chosen) < np.mean(plain) + 2.0
     assert np.mean(chosen) < min(np.mean(plain), *np.mean(best, axis=0)) + 2.5
-
-
-def test_pull_stops_where_too_few_rows_are_left() -> None:
-    cells = Cells.of(rows(), DOMAIN, MARGINALS)
-    given = answers(cells, 5.0, tilt=1.5)
-    free = choose(cells, given, np.random.default_rng(0)).fitted.effective
-    held = choose(cells, given, np.random.default_rng(0), least=0.8).fitted.effective
-    assert free < 0.8 <= held < 1
 
 
 def test_noise_alone_is_no_missing_mass() -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import Result
 
 from marginalsyn import Budget, PrivateTable, Schema, Unit, make_noise
 from marginalsyn.contract import make_config
@@ -76,18 +74,3 @@ def test_persons_are_held_against_persons(tmp_path: Path) -> None:
     told = agreement(release.amend({"weights.csv": ones.to_csv(index=False).encode()}), "one")
     assert told is not None
     assert told["unweighted"] < 0.2
-
-
-def test_answers_that_are_noise_say_nothing(tmp_path: Path) -> None:
-    release = make(tmp_path, 0.01)
-    frame = pd.DataFrame({"w": np.ones(len(release.frame()))})
-    release = release.amend({"weights.csv": frame.to_csv(index=False).encode()})
-    assert agreement(release, "w") is None
-
-
-def test_the_summary_begins_with_it(run: Callable[..., Result], folder: Path) -> None:
-    run("generate", "--dataset", "heart", "--method", "independent", "--eps", 20, "-q")
-    shown = run("weight", "--method", "rake", "--eps", 20).stderr
-    lines = [line for line in shown.splitlines() if line.startswith(("l1 error", "column"))]
-    assert lines[0].startswith("l1 error")
-    assert "marginalsyn evaluate" in shown

@@ -19,7 +19,7 @@ from marginalsyn.generators.independent import IndependentConfig
 from marginalsyn.plugins.audit.auditing import Finding, audit, summarise
 from marginalsyn.plugins.audit.canaries import CANARIES, cases_of, generator_cases, weight_cases
 from marginalsyn.plugins.audit.observations import flatten, likelihood, matrix
-from marginalsyn.plugins.audit.runs import Batch, run_batch
+from marginalsyn.plugins.audit.runs import run_batch
 from marginalsyn.plugins.audit.scoring import Form, forms_of, least_sampled_eps, prove_eps
 from marginalsyn.plugins.audit.statistics import (
     Rates,
@@ -33,7 +33,6 @@ from marginalsyn.plugins.audit.statistics import (
     least_rho,
 )
 from marginalsyn.plugins.audit.testkit.generators import check_audit
-from marginalsyn.plugins.audit.testkit.weights import check_weight_audit
 from marginalsyn.plugins.audit.worst import perform
 from marginalsyn.privacy.charges import ZCDP, Pure, SubsampledGaussian
 from marginalsyn.privacy.composition import compose
@@ -384,20 +383,6 @@ def test_a_failing_generator_is_no_pass() -> None:
     assert "ZeroDivisionError" in finding.reason
     with pytest.raises(AssertionError, match="could not be run"):
         check_audit(kind, runs=2)
-
-
-def test_the_test_kit_audits_weights() -> None:
-    from marginalsyn.plugins.weights.beta_noised import BetaNoisedConfig
-
-    check_weight_audit(BetaNoisedConfig, {"noise": "laplace"}, runs=30)
-
-
-def test_batches_add_up() -> None:
-    whole = Batch()
-    whole.add(Batch(observations=([{"x": 1.0}], [{"x": 2.0}]), runs=1, seconds=0.5))
-    whole.add(Batch(failed=1, reason="died", mechanisms={"gaussian"}))
-    assert (whole.runs, whole.failed, whole.reason, whole.seconds) == (1, 1, "died", 0.5)
-    assert whole.mechanisms == {"gaussian"}
 
 
 def test_frames_have_the_codes_of_the_codec() -> None:

@@ -21,10 +21,6 @@ def test_a_generator_passes() -> None:
     check_plugin(IndependentConfig)
 
 
-def test_an_estimator_passes() -> None:
-    check_plugin(find(WEIGHTS, "none"))
-
-
 @pytest.mark.parametrize("name", ["privacy", "marginals", "distances"])
 def test_a_report_passes(name: str) -> None:
     check_plugin(find(REPORTS, name))

@@ -13,7 +13,6 @@ from click.testing import Result
 from marginalsyn.errors import UsageError
 from marginalsyn.generators.marginals import stored_model
 from marginalsyn.plugins.exchange import mbi as parcels
-from marginalsyn.plugins.exchange.export import FORMATS, export
 from marginalsyn.release.folder import Release
 
 Run = Callable[..., Result]
@@ -26,18 +25,8 @@ def release(run: Run, folder: Path) -> Path:
     return folder / "release"
 
 
-def test_the_list_names_every_form(run: Run) -> None:
-    shown = run("export", "--list").stdout
-    assert all(name in shown for name in FORMATS)
-
-
 def test_a_form_must_be_named(run: Run, release: Path) -> None:
     assert "--to" in run("export", code=2).stderr
-
-
-def test_fields_are_the_forms_own(release: Path) -> None:
-    with pytest.raises(UsageError, match="field"):
-        export(Release.read(release), "mbi", {"owner": "me"})
 
 
 def test_nothing_is_overwritten(run: Run, release: Path) -> None:

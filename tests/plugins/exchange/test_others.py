@@ -68,10 +68,3 @@ def test_parcels_of_fitted_objects_are_drawn_anew(tmp_path: Path, tool: str) -> 
     }
     for (visit, ill), share in known.items():
         assert found.loc[visit, ill] == pytest.approx(share, abs=0.02)
-
-
-def test_rows_of_the_default_sampler_of_mbi_lack_what_a_redraw_has(tmp_path: Path) -> None:
-    parcel = read_parcel(OTHERS / "mbi")
-    kept = adopt_parcel(parcel, tmp_path / "kept", redraw=False)
-    assert kept.statement.notes["adopted"]["support"]["out_of_reach"] > 0.2
-    assert any("no weights can stand for them" in line for line in kept.statement.warnings)

@@ -30,21 +30,6 @@ def parcel() -> Parcel:
     )
 
 
-def test_a_parcel_is_read_as_it_was_written(tmp_path: Path) -> None:
-    before, after = parcel(), read_parcel(parcel().write(tmp_path / "here"))
-    for name in ("domain", "tool", "total", "stated"):
-        assert getattr(before, name) == getattr(after, name)
-    assert after.labels == {"a": ["no", "yes"]}
-    for mine, theirs in zip(before.measurements, after.measurements, strict=True):
-        assert (mine.columns, mine.sigma) == (theirs.columns, theirs.sigma)
-        assert np.array_equal(mine.values, theirs.values)
-    assert np.array_equal(after.measurements[1].groups["b/c"], [0, 1, 1])
-    assert after.potentials[0].values[1] == -np.inf
-    assert after.rows is not None
-    assert after.rows.tolist() == [[0, 2], [1, 0]]
-    assert before.files() == after.files()
-
-
 @pytest.mark.parametrize(
     ("change", "told"),
     [

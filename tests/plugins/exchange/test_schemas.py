@@ -14,7 +14,7 @@ import pytest
 from marginalsyn import Schema, datasets
 from marginalsyn.errors import SchemaError, UsageError
 from marginalsyn.plugins.audit.testkit.generators import example_schema
-from marginalsyn.plugins.exchange.schemas import READ, WRITTEN, export_schema, import_schema
+from marginalsyn.plugins.exchange.schemas import WRITTEN, export_schema, import_schema
 
 yaml = pytest.importorskip("yaml")
 
@@ -53,10 +53,6 @@ def stored(schema: Schema, format: str, folder: Path) -> Path:
     path = folder / f"s.{'yaml' if WRITTEN[format].yaml else 'json'}"
     path.write_text(export_schema(schema, format).text, encoding="utf-8")
     return path
-
-
-def test_there_are_twenty() -> None:
-    assert len(TWENTY) >= 20
 
 
 @pytest.mark.parametrize("format", [name for name in WRITTEN if name != "mbi"])
@@ -347,10 +343,3 @@ def test_the_commands(run, folder: Path) -> None:
         "must look like age=0:120"
         in run("schema", "import", domain, "--bounds", "age", code=2).output
     )
-
-
-def test_the_command_lists_the_formats_there_are() -> None:
-    from marginalsyn.plugins.exchange import schema_commands as exchange
-
-    assert tuple(READ) == exchange.READ
-    assert tuple(WRITTEN) == exchange.WRITTEN

@@ -23,14 +23,12 @@ from marginalsyn import Budget, Charge, Neighbours, Schema
 from marginalsyn.contract import Measurement, Model, Target
 from marginalsyn.errors import ReleaseError, UsageError
 from marginalsyn.plugins.audit.testkit.generators import (
-    edge_tables,
     example_frame,
     example_schema,
     run_generator,
 )
 from marginalsyn.plugins.networks.adversarial import (
     AdversarialTraining,
-    Maker,
     MakerNetwork,
     PrivateVectors,
     train_adversarially,
@@ -48,7 +46,7 @@ from marginalsyn.release.folder import Release
 from marginalsyn.release.sampling import sample
 from marginalsyn.table.codec import Codec
 from marginalsyn.weights.dense import forward, layers_of
-from marginalsyn.weights.dp_sgd import Training, joint_gradient, train
+from marginalsyn.weights.dp_sgd import Training, joint_gradient
 
 ALPHA = 1e-6
 QUICK = {"steps": 4, "rate": 1.0, "hidden": (8,), "generator_hidden": (8,)}
@@ -67,27 +65,6 @@ def knobs(**changes) -> Training:
 
 
 # -- rows as vectors ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", sorted(edge_tables()))
-def test_vectors_tell_every_code_apart(name) -> None:
-    frame, schema = edge_tables()[name]
-    codes = np.unique(Codec(schema).encode(frame), axis=0)
-    vectors = Heads(schema).rows(codes, None)
-    assert vectors.shape == (len(codes), Heads(schema).width)
-    assert len(np.unique(vectors.round(9), axis=0)) == len(codes)
-
-
-def test_untrained_makers_give_independent_columns_with_their_shares() -> None:
-    rng, schema = np.random.default_rng(0), example_schema()
-    shares = {name: rng.dirichlet(np.ones(size)) for name, size in schema.domain.items()}
-    heads = Heads(schema, shares)
-    codes = MakerNetwork(heads, (), 4, (8,), rng).maker().codes(60_000, rng)
-    for position, head in enumerate(heads.heads):
-        counts = np.bincount(codes[:, position], minlength=len(head.shares))
-        assert stats.chisquare(counts, head.shares * len(codes)).pvalue > ALPHA
-    table = np.histogram2d(codes[:, 2], codes[:, 4], bins=(5, 2))[0]
-    assert stats.chi2_contingency(table).pvalue > ALPHA
 
 
 def test_a_rows_vector_is_its_own_and_lies_in_its_stretch() -> None:
@@ -150,24 +127,6 @@ def test_a_gradient_that_is_no_number_counts_as_zero(network, strange, scale) ->
     np.testing.assert_allclose(both, one + other, atol=1e-9)
     if np.isnan(strange):
         assert not other.any()
-
-
-@pytest.mark.tensorflow
-@pytest.mark.parametrize("strange", [np.nan, np.inf, -np.inf, 1e300], ids=str)
-def test_parameters_stay_numbers(network, strange) -> None:
-    network.assign(np.full(network.size, strange))
-    assert np.isfinite(network.parameters).all()
-    assert np.isfinite(network.clipped_sum(np.full((3, 6), 1e300), 1.0, 0.7)).all()
-
-
-@pytest.mark.tensorflow
-def test_the_fastest_training_gives_numbers(network) -> None:
-    """The largest learning rate and clipping norm, on rows that overflow everything."""
-    rows = np.vstack([np.full((4, 6), 1e308), np.full((2, 6), np.nan), np.ones((4, 6))])
-    training = knobs(rate=1.0, learning_rate=10.0, clip_norm=1e6, steps=6, noise_multiplier=0.3)
-    network.assign(np.random.default_rng(0).normal(0, 1, network.size))
-    train(network, rows, rows[6:], training, SeededNoise(1), lambda step: None)
-    assert np.isfinite(network.parameters).all()
 
 
 @pytest.mark.parametrize(
@@ -404,18 +363,6 @@ def test_without_tensorflow_a_release_is_read_but_none_is_made(release) -> None:
 
 
 @pytest.mark.tensorflow
-def test_scores_of_a_release_are_its_networks(release) -> None:
-    model, schema, frame = release.model(), release.schema, release.frame()
-    scores = DPCGANConfig.score(model, schema, frame)
-    assert scores.shape == (len(frame),)
-    assert np.isfinite(scores).all()
-    # A row's score is a matter of its codes.
-    codec = Codec(schema)
-    again = codec.decode(codec.encode(frame), np.random.default_rng(5))
-    assert (DPCGANConfig.score(model, schema, again) == scores).all()
-
-
-@pytest.mark.tensorflow
 def test_a_critics_release_gives_no_weights(tmp_path) -> None:
     options = {**QUICK, "loss": "wasserstein"}
     run = run_generator(DPGANConfig, example_frame(60), example_schema(), options=options)
@@ -493,14 +440,6 @@ def test_spoiled_models_are_refused(release) -> None:
     kept = {k: v for k, v in broken.arrays.items() if not k.startswith("discriminator")}
     with pytest.raises(ReleaseError, match="discriminator"):
         DPGANConfig.score(Model(kind="dpgan", arrays=kept), release.schema, release.frame())
-
-
-@pytest.mark.tensorflow
-def test_makers_read_back_draw_the_same_rows(release) -> None:
-    model = release.model()
-    maker = Maker.read(release.schema, model.meta["given"], model.meta["latent"], model.arrays)
-    one, two = (maker.codes(50, np.random.default_rng(1)) for _ in range(2))
-    assert (one == two).all()
 
 
 # -- from the command line ------------------------------------------------------------------------

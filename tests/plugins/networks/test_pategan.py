@@ -39,7 +39,6 @@ from marginalsyn.privacy.zcdp import gaussian_rho
 from marginalsyn.release.folder import Release
 from marginalsyn.release.sampling import sample
 from marginalsyn.table.codec import Codec
-from marginalsyn.weights.dense import forward
 
 ALPHA = 1e-6
 QUICK = {"rounds": 4, "queries": 60, "features": 16, "moves": 2, "generator_hidden": (8,)}
@@ -156,12 +155,6 @@ def test_teachers_do_not_depend_on_the_order_of_rows() -> None:
     np.testing.assert_array_equal(one.means, two.means)
 
 
-def test_teachers_without_rows_vote_for_nothing() -> None:
-    assert (votes(np.empty((0, 5)), np.empty(0, dtype=int)) == 0).all()
-    one = votes(vectors(1), np.array([3]))
-    assert set(np.unique(one)) == {0, 1}
-
-
 # -- the noise ------------------------------------------------------------------------------------
 
 
@@ -219,15 +212,6 @@ def test_the_cost_is_fixed_before_training(neighbours) -> None:
     assert sum(cast) == pytest.approx(reach / (2 * sigma.votes_sigma**2))
 
 
-def test_every_query_is_asked_once() -> None:
-    from marginalsyn.plugins.networks.pategan import _rounds
-
-    for queries, rounds in ((60, 4), (61, 7), (5, 5)):
-        parts = list(_rounds(queries, rounds))
-        assert (sum(parts), len(parts)) == (queries, rounds)
-        assert min(parts) >= 1
-
-
 # -- teachers and student -------------------------------------------------------------------------
 
 
@@ -251,15 +235,6 @@ def test_the_student_learns_the_log_odds_from_votes() -> None:
     far = np.eye(width)[:1] * 1.5
     expected = ndtr(math.sqrt(own) * shift)
     assert made.votes(space, far)[0] / teachers == pytest.approx(expected, abs=0.05)
-
-
-def test_noise_alone_teaches_nothing() -> None:
-    rng = np.random.default_rng(7)
-    student = Student(teacher_rows=2.0, label_sd=5.0)
-    for _ in range(5):
-        student.learn(SPACE, FAKES[:100], 0.5 + rng.normal(0, 5.0, 100))
-    scores = forward(student.layers(FEATURES, SPACE), vectors(200, 9))[:, 0]
-    assert np.std(scores) < 0.6
 
 
 def test_votes_of_rows_like_the_generated_are_split() -> None:

@@ -66,24 +66,6 @@ def test_unit_weights_are_no_weights(rows):
         )
 
 
-def test_whole_weights_are_copies(rows):
-    x, _, y = rows
-    whole = np.array([1, 2, 3, 1, 1, 2, 1, 1, 4, 1, 2, 1, 1, 1])
-    copies = np.repeat(np.arange(len(x)), whole)
-    ones = np.ones(len(copies))
-    for scheme in SCHEMES[:2]:
-        scale = whole / whole.mean() if scheme == "known" else whole
-        told = weighted_mean(x[:, 0], scale, scheme)
-        assert float(told) == pytest.approx(x[copies, 0].mean(), abs=1e-6)
-        loss = discriminator_loss(x[:, 0], scale, y[:, 0], scheme)
-        plain = discriminator_loss(x[copies, 0], ones, y[:, 0], "known")
-        assert float(loss) == pytest.approx(float(plain), abs=1e-6)
-    # With pairs of a row and its own copy, which the unbiased estimate leaves out, all agree.
-    across = [np.mean([kernel(x[i], b) for b in y]) for i in range(len(x))]
-    weighted = np.dot(whole, across) / whole.sum()
-    assert weighted == pytest.approx(np.mean([across[i] for i in copies]))
-
-
 def test_median_of_means_of_a_constant_and_under_one_huge_weight():
     ones = np.ones(25)
     assert float(weighted_mean(np.full(25, 3.0), ones, "median-of-means")) == pytest.approx(3.0)

@@ -218,18 +218,6 @@ def test_bins_go_round_the_columns_with_the_label_first() -> None:
     assert HistogramConfig(bins=20).configure(cube(3), Budget(eps=1)).grid.cells == 8000
 
 
-def test_a_clear_table_comes_back() -> None:
-    rng = np.random.default_rng(0)
-    schema = Schema.from_domain({"a": 3, "b": 3})
-    a = rng.choice(3, 3000, p=[0.6, 0.3, 0.1])
-    frame = pd.DataFrame({"a": a, "b": (a + 1) % 3})
-    run = run_generator(HistogramConfig, frame, schema, eps=1)
-    made = run.synthesis.frame
-    assert abs(len(made) - 3000) < 60
-    assert np.mean((made["a"] + 1) % 3 == made["b"]) > 0.98
-    assert np.abs(np.bincount(made["a"]) / len(made) - [0.6, 0.3, 0.1]).max() < 0.02
-
-
 @pytest.mark.parametrize(
     ("arrays", "meta"),
     [

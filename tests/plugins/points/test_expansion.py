@@ -16,7 +16,6 @@ from marginalsyn.plugins.audit.testkit.generators import (
     run_generator,
 )
 from marginalsyn.plugins.points import expansion
-from marginalsyn.plugins.points.point_generator import candidates
 from marginalsyn.plugins.points.support_points import SupportPointsConfig
 from marginalsyn.plugins.points.support_points_gp import SupportPointsGPConfig
 from marginalsyn.table.energy import energy_distance
@@ -52,13 +51,6 @@ def test_categories_switch_as_noise_on_one_hot_vectors_would(size, weight, width
     counts = np.bincount(rows[:, 0].astype(int), minlength=size) / 50_000
     assert counts[0] == pytest.approx(1 - switched, abs=0.012)
     assert np.ptp(counts[1:]) < 0.02
-
-
-def test_missing_numbers_stay_in_the_middle():
-    rng = np.random.default_rng(2)
-    rows = expansion.spread(MIXED.uniform(30, rng), 5000, 0.3, MIXED, rng)
-    assert np.all(rows[rows[:, 2] > 0, 1] == 0.5)
-    assert np.mean(rows[rows[:, 2] == 0, 1] == 0.5) < 0.01
 
 
 def test_the_density_is_that_of_the_rows_drawn():
@@ -171,13 +163,3 @@ def test_points_come_back_as_the_rows_they_were(name):
     assert np.array_equal(metric.codes(points), codec.encode(frame))
     drawn = metric.space.uniform(300, np.random.default_rng(0))
     assert np.array_equal(metric.codes(drawn), codec.encode(metric.frame(drawn)))
-
-
-def test_candidates_fill_the_space():
-    assert candidates(PointSpace.cube(2), 100).shape == (100, 2)
-    assert {0.0, 1.0} <= set(candidates(PointSpace.cube(1), 7)[:, 0])
-    even = candidates(PointSpace.cube(5), 512)
-    assert energy_distance(even, np.random.default_rng(0).random((4000, 5))) < 0.004
-    mixed = candidates(MIXED, 300)
-    assert np.bincount(mixed[:, 3].astype(int)).min() > 80
-    assert np.all(mixed[mixed[:, 2] > 0, 1] == 0.5)

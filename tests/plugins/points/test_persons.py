@@ -50,7 +50,6 @@ METHODS: dict[str, tuple[str, dict[str, Any], Schema]] = {
     "kme": ("kme", {"features": 9, "points": 4, **WIDTH}, MIXED),
     "histogram": ("histogram", {"cells": 64}, MIXED),
 }
-BOUGHT = {"bandwidth": "likelihood", "features": 3, "points": 2}
 
 
 def rows_of(rng: np.random.Generator, who: str, rows: int, place: float | None = None) -> Any:
@@ -146,30 +145,6 @@ def test_rows_that_do_not_share_their_weight_break_the_bound(
     one, other = neighbours(2, Neighbours.ADD_REMOVE)
     given = (method, options, schema.with_unit(UNIT))
     assert moved(*given, one=one, other=other, relation=Neighbours.ADD_REMOVE) > 3
-
-
-@pytest.mark.parametrize("relation", list(Neighbours))
-def test_a_bandwidth_is_bought_for_persons_as_for_rows(relation: Neighbours) -> None:
-    given = ("kme", BOUGHT, MIXED.with_unit(UNIT))
-    worst = 0.0
-    for seed in range(2):
-        one, other = neighbours(seed, relation)
-        worst = max(worst, moved(*given, one=one, other=other, relation=relation))
-    assert worst <= 1 + 1e-9
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_persons_with_a_row_each_are_rows(name: str) -> None:
-    method, options, base = METHODS[name]
-    schema = base.with_unit(UNIT)
-    frame = crowd(np.random.default_rng(3), most=1)
-    rows = frame.assign(**{UNIT.count: 1})
-    relation = Neighbours.ADD_REMOVE
-    one = asked(method, options, schema, frame, relation)
-    other = asked(method, options, Schema(columns=schema.columns), rows, relation)
-    for (left, _), (right, _) in zip(one, other, strict=True):
-        # But for the slack of rounding, which is in the noise of a few sums.
-        assert left == pytest.approx(right, rel=1e-5, abs=1e-9)
 
 
 def test_weighted_sums_are_those_of_whole_numbers_rounded_down_and_do_not_overflow() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,12 +20,11 @@ from marginalsyn.plugins.audit.testkit.generators import (
     run_generator,
 )
 from marginalsyn.plugins.points import slice_walk
-from marginalsyn.plugins.points.fitting import Field, fit_slices
+from marginalsyn.plugins.points.fitting import Field
 from marginalsyn.plugins.points.slices import Slices, isotropic, public_slices
 from marginalsyn.plugins.points.support_points_gp import SupportPointsGPConfig
 from marginalsyn.privacy.laws import DiscreteGaussian
-from marginalsyn.privacy.recorded_laws import LAWS
-from marginalsyn.table.energy import energy_distance, potential, self_distance
+from marginalsyn.table.energy import potential, self_distance
 from marginalsyn.table.metric import PointSpace
 from marginalsyn.table.numeric import ContinuousColumn
 
@@ -226,43 +224,6 @@ def test_visits_of_a_sliced_chain_follow_the_exact_law():
 # -- the generator ----------------------------------------------------------------------------
 
 
-def mixture(rng, count=1000):
-    centres = np.array([[0.3, 0.3], [0.7, 0.6], [0.4, 0.8]])
-    return np.clip(centres[rng.integers(0, 3, count)] + rng.normal(0, 0.07, (count, 2)), 0, 1)
-
-
-@pytest.mark.parametrize("form", ["field", "slices"])
-@pytest.mark.parametrize("neighbours", list(Neighbours))
-def test_points_come_close_at_a_small_budget(form, neighbours):
-    rows = mixture(np.random.default_rng(0))
-    frame = pd.DataFrame(rows, columns=["x0", "x1"])
-    options = {"form": form, "points": 50}
-    budget = Budget.of_rho(0.1, neighbours=neighbours)
-    run = run_generator(
-        SupportPointsGPConfig, frame, cube(2), options=options, eps=budget.eps,
-        neighbours=neighbours,
-    )  # fmt: skip
-    found = energy_distance(rows, run.synthesis.frame.to_numpy())
-    assert found < 0.003  # uniform points: 0.1; the best there are: 0.0004
-    assert all(LAWS[line.law].guarantee == "exact" for line in run.statement.samplers)
-    spent = sum(payment["rho"] for payment in run.statement.payments)
-    assert spent == pytest.approx(run.generator.budget.gaussian, rel=1e-6)
-    assert "rhat" in run.statement.notes["fit"]["energy"]  # free to publish
-
-
-def test_rows_are_expanded_with_a_width_from_the_potential():
-    rows = mixture(np.random.default_rng(1))
-    frame = pd.DataFrame(rows, columns=["x0", "x1"])
-    options = {"points": 40, "rows": 3000}
-    run = run_generator(SupportPointsGPConfig, frame, cube(2), options=options, eps=3)
-    table = run.synthesis.frame.to_numpy()
-    assert table.shape == (3000, 2)
-    width = run.synthesis.notes["bandwidth"]
-    assert 0.005 < width < 0.1
-    assert energy_distance(rows, table) < 0.002
-    assert np.unique(table[:, 0]).size > 2000
-
-
 def test_mixed_tables_keep_their_columns_and_their_ties():
     frame, schema = example_frame(2000), example_schema()
     run = run_generator(
@@ -292,17 +253,6 @@ def test_the_form_follows_the_columns():
     plan = SupportPointsGPConfig().configure(example_schema(), budget).plan
     assert plan.facts["directions"] > 10
     assert sum(plan.split.values()) == pytest.approx(1.0)
-
-
-def test_fits_repeat_and_more_chains_cost_nothing():
-    slices = isotropic(PointSpace.cube(2), 40, 12, np.random.default_rng(0))
-    rows = mixture(np.random.default_rng(2))
-    survival = slices.beyond(rows) / len(rows)
-    first, _, _ = fit_slices(slices, survival, 20, np.random.default_rng(3), beta=1e5)
-    again, average, run = fit_slices(slices, survival, 20, np.random.default_rng(3), beta=1e5)
-    assert np.array_equal(first, again)
-    assert run.energies.shape == (2, 25)
-    assert average.shape == survival.shape
 
 
 @pytest.mark.parametrize(

@@ -15,12 +15,6 @@ def mixture(rng, count=400):
     return np.clip(centres[rng.integers(0, 3, count)] + rng.normal(0, 0.08, (count, 2)), 0, 1)
 
 
-def test_on_the_line_support_points_are_the_middle_quantiles():
-    rows = (np.arange(900)[:, None] + 0.5) / 900
-    found = np.sort(support_points(rows, 6, np.random.default_rng(0))[:, 0])
-    assert found == pytest.approx((2 * np.arange(1, 7) - 1) / 12, abs=5e-3)
-
-
 def test_support_points_beat_subsampling_and_means():
     from scipy.cluster.vq import kmeans2
 

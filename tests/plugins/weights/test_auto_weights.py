@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-import pytest
 
 from marginalsyn import Budget, Ledger, PrivateTable, Schema, make_noise
-from marginalsyn.contract import Synthesis, Target, make_config, make_weights
+from marginalsyn.contract import Target, make_config, make_weights
 from marginalsyn.host import generate, weigh
 from marginalsyn.plugins.weights.auto_weights import BOTH, LINE, AutoConfig
-from marginalsyn.plugins.weights.rake import Rake
 from marginalsyn.release.folder import Release
-from marginalsyn.weights.prediction import pays
 
 
 def made(path, method: str, *, rows: int = 3000, label: str | None = "y", eps: float = 3.0):
@@ -46,29 +43,6 @@ def test_the_raked_rows_and_not_the_released_ones_are_corrected_second(tmp_path)
     found = weigh(release, AutoConfig(), budget, table, noise=make_noise(2))
     own = weigh(release, make_weights("rake+dp-mlp"), budget, table, noise=make_noise(2))
     np.testing.assert_array_equal(found.weights, own.weights)
-
-
-def test_rows_without_a_label_are_raked(tmp_path) -> None:
-    _, release = made(tmp_path / "release", "independent", label=None)
-    estimator = AutoConfig().configure(Target.of(release), Budget(eps=1.0))
-    assert isinstance(estimator.estimator, Rake)
-    _, labelled = made(tmp_path / "labelled", "independent")
-    serving = AutoConfig(serve="marginals").configure(Target.of(labelled), Budget(eps=1.0))
-    assert isinstance(serving.estimator, Rake)
-
-
-@pytest.mark.parametrize("known", [True, False])
-def test_no_gain_is_sure_where_all_was_bought(tmp_path, known) -> None:
-    """By the release's own record; where there is none, all is possible."""
-    _, release = made(tmp_path / "release", "all-marginals")
-    if not known:
-        bare = Synthesis(frame=release.frame())
-        release = Release.write(bare, release.schema, release.statement, tmp_path / "bare")
-    facts = AutoConfig().configure(Target.of(release), Budget(eps=0.3)).plan.facts
-    least, middle, most = facts["predicted_gain"]
-    assert not pays(facts)
-    assert least < 0 < most
-    assert (middle > 0.002) is not known
 
 
 def test_the_choice_looks_at_nothing_private(tmp_path) -> None:

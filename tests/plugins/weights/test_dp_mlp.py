@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,7 +11,7 @@ from scipy import stats
 
 from marginalsyn import Budget, Charge, Neighbours
 from marginalsyn.contract import Target
-from marginalsyn.errors import MissingExtraError, UsageError
+from marginalsyn.errors import UsageError
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.plugins.weights.dp_mlp import DpMlpConfig
 from marginalsyn.privacy import rounded_normal as normal
@@ -30,7 +28,6 @@ from marginalsyn.weights.per_row import (
     TENSORFLOW,
     RowNetwork,
     build_network,
-    choose_engine,
 )
 
 ALPHA = 1e-6
@@ -357,25 +354,6 @@ def test_strange_knobs_are_refused(options) -> None:
         DpMlpConfig(**options)
 
 
-def test_without_the_extra_the_command_is_named(monkeypatch) -> None:
-    monkeypatch.setitem(sys.modules, "tensorflow", None)
-    with pytest.raises(MissingExtraError, match=r'pip install .*"marginalsyn\[tensorflow\]"'):
-        build_network(TENSORFLOW, 2, (2,), np.random.default_rng(0))
-    # Without it numpy is the engine.
-    assert choose_engine(None) == "numpy"
-
-
-def test_choosing_it_does_not_import_tensorflow() -> None:
-    code = (
-        "import sys\nfrom marginalsyn.registry import WEIGHTS, plugins\n"
-        "assert [p.summary for p in plugins(WEIGHTS) if p.name == 'dp-mlp'][0]\n"
-        "from marginalsyn.plugins.weights.dp_mlp import DpMlpConfig\nDpMlpConfig()\n"
-        "sys.exit('tensorflow' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-
-
 def test_what_is_noise_alone_is_shrunk_away() -> None:
     assert (signal_share(0.3, 0.4), signal_share(0.0, 0.0), signal_share(2.0, 1.0)) == (0, 0, 0.75)
     # Signal and noise of known spreads: no other factor comes nearer to the signal.
@@ -385,15 +363,6 @@ def test_what_is_noise_alone_is_shrunk_away() -> None:
     errors = [np.mean((k * (signal + noise) - signal) ** 2) for k in (share - 0.05, share, 1.0)]
     assert errors[1] < errors[0]
     assert errors[1] < errors[2]
-
-
-def test_rows_stand_in_for_as_many_private_ones_as_are_thought_to_be() -> None:
-    frame = example_frame(30)
-    target = Target(frame=frame, schema=example_schema(), rows=100.0)
-    inputs = DpMlpConfig(target="rows").configure(target, Budget.of_rho(0.1))._synthetic
-    standing = inputs.repeated(100)
-    assert (len(inputs), len(standing)) == (30, 100)
-    assert (standing[np.array([0, 31, 65])] == inputs[np.array([0, 1, 5])]).all()
 
 
 def test_rehearsal_measures_noise_alone() -> None:
