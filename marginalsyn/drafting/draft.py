@@ -28,7 +28,7 @@ from marginalsyn.drafting.person_columns import (
     repeating,
 )
 from marginalsyn.drafting.survey import Facts, frequent, survey, texts_of
-from marginalsyn.drafting.tails import CODES, Ends, ends_of, quantiles_of, with_tail_bins
+from marginalsyn.drafting.tails import CODES, Ends, ends_of, tail_bins
 from marginalsyn.errors import DataError, SchemaError
 from marginalsyn.progress import Progress, Silent
 from marginalsyn.table.codec import Codec
@@ -362,10 +362,9 @@ def _columns(
         numeric = [f.column for f in found.values() if isinstance(f.column, NumericColumn)]
         wide = [column for column in numeric if not isinstance(column, MomentColumn)]
         if wide:
-            for name, quantiles in quantiles_of(backend, encoding.prepared(table, wide)).items():
-                column, why = with_tail_bins(found[name].column, quantiles), found[name].why
-                if column is not found[name].column:
-                    found[name] = Found(column, f"{why}; bins widen with the numbers")
+            numbers = encoding.prepared(table, wide)
+            for name, column in tail_bins(backend, numbers, wide).items():
+                found[name] = Found(column, f"{found[name].why}; bins follow the numbers")
     return all_
 
 

@@ -193,15 +193,18 @@ def guess_number(texts: Texts, known: int, fit: float = FIT) -> Guess | None:
             left.append((text, count))
         else:
             groups.setdefault(found.unit, []).append(found)
-    if not groups or any(re.match(r"[+-]?0\d", one.digits) for g in groups.values() for one in g):
+    read = [one for group in groups.values() for one in group]
+    if not read or any(re.match(r"[+-]?0\d", one.digits) for one in read):
         return None  # codes: numbers have no leading zeros
+    if len(read) <= 2 * sum(bool(one.limit) for one in read):
+        return None  # groups such as <=50K and >50K: limits of detection are few among numbers
     factors = _factors(groups)
     for unit in [unit for unit in groups if unit not in factors]:
         left += [(one.text, one.count) for one in groups.pop(unit)]
     if sum(count for _, count in left) > (1 - fit) * known:
         return None
     main = next(iter(factors))
-    comma = any(re.search(r"\d,\d{1,2}$", one.digits) for g in groups.values() for one in g)
+    comma = any(re.search(r"\d,\d{1,2}$", one.digits) for one in read)
     formats: list[tuple[int, bool, OtherFormat]] = []
     values: dict[str, list[float]] = {"<": [], ">": []}
     places = 0
@@ -235,8 +238,8 @@ def guess_number(texts: Texts, known: int, fit: float = FIT) -> Guess | None:
         around = (form.prefix + form.suffix).strip()
         covered = not around or around == (style.prefix + style.suffix).strip()
         signs = (form.decimal, form.thousands)
-        read = signs == (style.decimal, style.thousands)
-        if not (covered and same.factor == 1 and not form.joint and read) and form not in also:
+        covered &= signs == (style.decimal, style.thousands)
+        if not (covered and same.factor == 1 and not form.joint) and form not in also:
             also.append(form)
     fields: dict[str, Any] = {}
     if style != NumberFormat():

@@ -11,8 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from marginalsyn.drafting.survey import lots, numbers_of
-from marginalsyn.table.numeric import NumberColumn, Shape
+from marginalsyn.table.numeric import NumberColumn, NumericColumn, Shape
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -112,13 +114,33 @@ def ends_of(backend: Any, numbers: ir.Table, also: Sequence[float] = ()) -> dict
     return found
 
 
-def quantiles_of(backend: Any, numbers: ir.Table) -> dict[str, list[float]]:
-    """The quantiles of :data:`LEVELS` of every column of a table of numbers that has any."""
+def tail_bins(
+    backend: Any, numbers: ir.Table, columns: Sequence[NumericColumn]
+) -> dict[str, NumericColumn]:
+    """The columns of a table of numbers that get bins of their own, with these bins."""
+    quantiles = _quantiles(backend, numbers, {one.name: -BEYOND for one in columns})
+    lower = {one.name: float(one.lower) for one in columns if isinstance(one, NumberColumn)}
+    crowded = {n: lower[n] for n, own in quantiles.items() if n in lower and own[2] <= lower[n]}
+    quantiles |= _quantiles(backend, numbers, crowded)
+    new = {
+        one.name: with_tail_bins(one, quantiles[one.name], one.name in crowded)
+        for one in columns
+        if one.name in quantiles
+    }
+    return {one.name: new[one.name] for one in columns if new.get(one.name, one) is not one}
+
+
+def _quantiles(
+    backend: Any, numbers: ir.Table, above: Mapping[str, float]
+) -> dict[str, list[float]]:
+    """The quantiles of :data:`LEVELS` of the numbers above one, of every column that has any."""
     found = {}
-    for names in lots(numbers.columns):
+    for names in lots(list(above)):
         wanted = {
             name: {
-                f"q{place}": numbers[name].quantile(level, where=numbers[name].abs() < BEYOND)
+                f"q{place}": numbers[name].quantile(
+                    level, where=(numbers[name] > above[name]) & (numbers[name] < BEYOND)
+                )
                 for place, level in enumerate(LEVELS)
             }
             for name in names
@@ -129,10 +151,12 @@ def quantiles_of(backend: Any, numbers: ir.Table) -> dict[str, list[float]]:
     return found
 
 
-def with_tail_bins(column: Any, quantiles: Sequence[float]) -> Any:
-    """The column with bins that widen with their distance from most rows, if equal ones are bad.
+def with_tail_bins(column: Any, quantiles: Sequence[float], crowded: bool = False) -> Any:
+    """The column with bins that widen towards its ends, if equal ones are bad.
 
-    Equal bins are bad where the middle half of the rows lies in two of them, or half in one.
+    Equal bins are bad where the middle half of the rows lies in two of them, or half in one, and
+    others are better where they cut most of the rows into more parts. A ``crowded`` lower bound
+    has a bin of its own, and the quantiles are those of the other rows.
 
     Example:
         >>> crp = ContinuousColumn(name="crp", lower=0, upper=500, decimals=1)
@@ -142,38 +166,44 @@ def with_tail_bins(column: Any, quantiles: Sequence[float]) -> Any:
     if not isinstance(column, NumberColumn) or column.bins != "auto":
         return column
     lower, upper = float(column.lower), float(column.upper)
-    first, low, middle, high = (quantiles[at] for at in (1, 2, 3, 4))
+    first, low, middle, high, late, last = quantiles[1:7]
     width = (upper - lower) / MOST_BINS
     if column.whole and width <= 2:
         return column
-    if high - low >= 2 * width and middle - first >= width:
+    if high - low >= 2 * width and middle - first >= width and not crowded:
         return column
     step = column._step() or (upper - lower) * 1e-6
+    own = [lower + step] if crowded else []
     if lower >= 0:
-        sizes = [value for value in quantiles[1:] if value > lower] or [upper]
-        grids = [_grid(max(sizes[0], step), upper, grid) for grid in GRIDS]
-        many = [lower + step] if low <= lower else []
-        options = [sorted({*many, *edges}) for edges in grids]
+        start = next((value for value in quantiles[1:] if value > lower), upper)
+        grids = [_grid(max(start, step), upper, grid) for grid in GRIDS]
     else:
         # Numbers on both sides of a middle: distances from it.
-        reach, start = max(upper - middle, middle - lower), max((high - low) / 4, step)
-        options = []
-        for grid in GRIDS:
-            away = _grid(start, reach, grid)
-            options.append(
-                sorted({middle, *(middle + d for d in away), *(middle - d for d in away)})
-            )
-    for edges in reversed(options):
-        places = max(0, -math.floor(math.log10(step)))
-        # Where few rows are, more bins would show noise: the last one falls off by a power.
-        last = max(quantiles[6], edges[0]) if lower >= 0 else upper
-        cut = sorted(
-            {round(edge, places) for edge in edges if lower < edge < upper and edge <= last}
-        )
-        if not cut or len(cut) >= MOST_BINS:
-            continue
+        start, last = max((high - low) / 4, step), upper
+        away = [_grid(start, max(upper - middle, middle - lower), grid) for grid in GRIDS]
+        grids = [[middle, *(middle + sign * d for d in one for sign in (1, -1))] for one in away]
+    places = max(0, -math.floor(math.log10(step)))
+    parts = MOST_BINS - crowded
+    # Where few rows are, more bins would show noise: the last one falls off by a power.
+    end = float(f"{last:.1e}")
+    options = [
+        (np.linspace(lower, upper, parts + 1)[1:-1].tolist(), upper),
+        (np.linspace(lower, end, parts)[1:].tolist(), end),
+        *((edges, max(last, min(edges, default=0.0))) for edges in reversed(grids)),
+    ]
+    found: list[tuple[int, list[float], bool]] = []
+    for place, (edges, most) in enumerate(options):
+        inside = {round(edge, places) for edge in (*own, *edges) if lower < edge < upper}
+        cut = sorted(edge for edge in inside if edge <= most)
+        if 0 < len(cut) < MOST_BINS:
+            cuts = sum(first <= edge <= late for edge in cut)
+            found.append((cuts, cut, place > 0 and lower >= 0))
+    # Those that cut most of the rows into the most parts, and among them the first.
+    for cuts, cut, falls in sorted(found, key=lambda one: -one[0]):
+        if not crowded and cuts == found[0][0] and not found[0][2]:
+            return column
         bins = tuple(int(edge) for edge in cut) if column.whole else tuple(cut)
-        shape = _falling(quantiles, bins[-1], upper, places) if lower >= 0 else None
+        shape = _falling(quantiles, bins[-1], upper, places) if falls else None
         try:
             return type(column)(**{**column.model_dump(), "bins": bins, "shape": shape})
         except ValueError:

@@ -158,10 +158,10 @@ def _changes(use: Use) -> Iterator[str]:
         yield "finer bins where most values lie, or a bought shape (--shape COLUMN)"
     elif use.use in (LINEAR, TREES):
         yield "name the label when the release is made (--label), so that its pairs count more"
-    elif shuffled and use.value >= shuffled:
-        yield "a method that measures pairs, such as auto, since relations of columns are lost"
     elif use.use == RARE:
         yield "rare categories merged in the schema, or a larger eps"
+    elif shuffled and use.value >= shuffled:
+        yield "a larger eps, or a method that measures pairs, as auto does: relations are lost"
     else:
         yield "a larger eps, or fewer columns and bins, in which the noise is smaller"
 

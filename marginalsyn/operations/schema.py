@@ -111,8 +111,8 @@ class InferSchema(Writing, Drafting, Operation[Any]):
         notes = []
         if proposed:
             notes.append(
-                f"{len(proposed)} rules hold in these rows (proposed_rules): move those that are "
-                "public knowledge to rules, and delete the rest"
+                f"rules that hold in these rows (proposed_rules): {len(proposed)}. Move those that "
+                "are public knowledge to rules, and delete the rest"
             )
         if self.out is not None:
             notes += [

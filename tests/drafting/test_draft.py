@@ -384,6 +384,12 @@ def test_numbers_that_mean_missing_stand_alone(values, code, clear, form, tmp_pa
         assert [str(token) for token in asked.missing_tokens] == [str(code)]
 
 
+def test_groups_with_a_limit_are_no_numbers():
+    frame = pd.DataFrame({"income": ["<=50K", ">50K", "<=50K"] * 40})
+    column = infer_schema(frame).column("income")
+    assert column.categories == ("<=50K", ">50K")
+
+
 def test_bins_follow_long_tails_and_nothing_else():
     rng = np.random.default_rng(3)
     tail = rng.lognormal(1.5, 1.3, 4000).clip(0.1, 480).round(1)
@@ -391,13 +397,15 @@ def test_bins_follow_long_tails_and_nothing_else():
         {
             "crp": tail,
             "gain": np.where(rng.random(4000) < 0.9, 0, rng.integers(100, 99_999, 4000)),
+            "loss": np.where(rng.random(4000) < 0.95, 0, rng.normal(1900, 300, 4000).round()),
+            "hours": np.where(rng.random(4000) < 0.5, 40, rng.normal(40, 12, 4000).round()),
             "age": rng.integers(18, 90, 4000),
             "balance": np.round(rng.standard_t(1.5, 4000) * 1000, 2),
         }
     )
     schema = infer_schema(frame)
     assert schema.column("age").bins == "auto"
-    for name in ("crp", "gain", "balance"):
+    for name in ("crp", "gain", "loss", "hours", "balance"):
         column = schema.column(name)
         assert isinstance(column.bins, tuple), name
         assert column.levels <= 16
