@@ -59,6 +59,7 @@ from marginalsyn.table.keeping import (
     with_mappings,
 )
 from marginalsyn.table.made import StandingColumn
+from marginalsyn.table.margins import contradiction
 from marginalsyn.table.schema import Schema
 from marginalsyn.table.spread import wasted, wasted_counts
 from marginalsyn.table.unit import Unit
@@ -195,6 +196,12 @@ def generate(
     schema = table.schema
     check_schema(schema, accept_nonprivate_schema=accept_nonprivate_schema)
     check_takes_reference(config, references)
+    if table.holdout and isinstance(schema, Schema) and schema.public_rows is not None:
+        raise UsageError(
+            "margins (counts) must be relative where rows are held out, for they count those, too: "
+            'add "relative": true, or open the table with schema.with_margins([], relative=True). '
+            "Nothing was charged"
+        )
     budget = recorder.as_charged(budget) if recorder else budget
     generator, total = calibrate(config, schema, budget, noise)
 
@@ -315,6 +322,11 @@ def check_takes_known(config: Any, schema: Schema) -> None:
             f"{what if schema.margins else 'count rows with survey weights'}: methods that can are "
             f"{', '.join(_methods_with('takes_margins', wide))}. Margins can also be stated "
             "afterwards with `steer`"
+        )
+    if wrong := contradiction(schema.public_margins, schema.structural_zeros()):
+        raise UsageError(
+            f"margins ({', '.join(wrong)}) must be those of one table but for rounding: each two "
+            "of them agree, and no table has all. Leave one out. Nothing was charged"
         )
     if schema.margins and "mbi" in vars(config).values():
         raise UsageError(

@@ -7,6 +7,7 @@ import decimal
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -155,7 +156,8 @@ class Statement(BaseModel):
             if stated != added
             and not math.isclose(stated or 0.0, added or 0.0, rel_tol=1e-6, abs_tol=1e-15)
         ]
-        unit = unit_of(self.neighbours, self.holdout, self.persons or self.family, self.survey)
+        known = self.persons or self.family
+        unit = unit_of(self.neighbours, self.holdout, known, self.survey, self.notes)
         if self.unit not in (unit, as_written(unit)):
             problems.append(f"unit must read as it does for {self.neighbours}: {unit}")
         silent = [line for line in derivation.described(self.notes) if line not in self.why]
@@ -264,7 +266,7 @@ def state(
     return Statement(
         generator=generator,
         parameters=plain(parameters),
-        unit=unit_of(neighbours, holdout, persons, survey),
+        unit=unit_of(neighbours, holdout, persons, survey, notes or {}),
         survey=survey,
         persons=persons if isinstance(persons, Unit) else None,
         family=persons if isinstance(persons, PersonUnit) else None,
@@ -319,6 +321,7 @@ def unit_of(
     holdout: float,
     persons: Unit | PersonUnit | None = None,
     survey: SurveyWeight | None = None,
+    notes: Mapping[str, Any] = MappingProxyType({}),
 ) -> str:
     """Say what is protected. Under replace, a row and its replacement must be on the same side of
     the split.
@@ -328,6 +331,10 @@ def unit_of(
     """
     if survey is not None:
         return f"{unit_of(neighbours, holdout, persons)}; {survey.text}"
+    if any("rows" in margin for margin in notes.get("margins", ())):
+        text, _, number = unit_of(neighbours, holdout, persons).rpartition("; ")
+        private = neighbours is Neighbours.ADD_REMOVE
+        return f"{text}; {'a public margin states how many were counted' if private else number}"
     if persons is not None:
         relation = _PERSONS[neighbours, bool(holdout) and neighbours is Neighbours.REPLACE]
         return f"{persons.text}: {relation}"

@@ -12,6 +12,7 @@ import itertools
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -27,7 +28,9 @@ from marginalsyn.validation import like, shown
 if TYPE_CHECKING:
     from marginalsyn.table.columns import Column
 
-_FIELDS = ("columns", "counts", "shares", "rows", "relative", "source", "sha256")
+Zero = tuple[tuple[str, ...], np.ndarray]
+
+_FIELDS = ("columns", "counts", "shares", "rows", "relative", "source")
 _HEAD = re.compile(r"^(counts?|shares?|percent|%)(?: of ([\d ,.']+))?$")
 _NUMBER = r"(-?\d+(?:\.\d+)?)"
 # Ranges as offices write them: from, to; from; to, itself or not.
@@ -35,6 +38,8 @@ _RANGE = re.compile(
     rf"^(?:{_NUMBER} ?(?:-|to) ?{_NUMBER}|(?:>= ?)?{_NUMBER} ?(?:\+|(?:and|or) \w+)?|"
     rf"(<=|up to|<|under|below) ?{_NUMBER})$"
 )
+# Cells of a loop of margins that is checked as a whole.
+_MOST_CELLS = 20_000
 # A line of sums, which an office prints with its cells.
 _TOTALS = ("total", "all", "sum")
 
@@ -99,8 +104,7 @@ def read_margin(path: str | Path) -> dict[str, Any]:
     """
     path = Path(path)
     try:
-        raw = path.read_bytes()
-        lines = list(csv.reader(raw.decode("utf-8-sig").rstrip().splitlines()))
+        lines = list(csv.reader(path.read_text("utf-8-sig").rstrip().splitlines()))
     except (OSError, UnicodeDecodeError) as error:
         reason = reason_of(error) if isinstance(error, OSError) else "it is not UTF-8 text"
         raise UsageError(f"margins ({path}) must be a readable CSV file: {reason}") from None
@@ -123,8 +127,7 @@ def read_margin(path: str | Path) -> dict[str, Any]:
         cells.append([*(field.strip() for field in line[:-1]), value])
     kind = "counts" if head[1].startswith("count") else "shares"
     stated = {"rows": _number(head[2], f"{path.name}, line 1")} if head[2] else {}
-    digest = hashlib.sha256(raw).hexdigest()
-    return {"columns": header[:-1], kind: cells, **stated, "source": path.name, "sha256": digest}
+    return {"columns": header[:-1], kind: cells, **stated, "source": path.name}
 
 
 def _number(text: str, place: str) -> float:
@@ -212,7 +215,7 @@ def margin_of(entry: Mapping[str, Any], columns: Mapping[str, Column], place: st
         half=half * total / right,
         rows=total if public and not entry.get("relative") else None,
         source=source,
-        digest=str(entry.get("sha256") or hashlib.sha256(text.encode()).hexdigest()),
+        digest=hashlib.sha256(text.encode()).hexdigest(),
         places=places,
     )
 
@@ -280,9 +283,7 @@ def rounding(numbers: Sequence[float]) -> float:
     return float(10.0 ** -min(max(digits, math.ceil(-math.log10(most))), 12))
 
 
-def check_margins(
-    margins: Sequence[PublicMargin], zeros: Iterable[tuple[tuple[str, ...], np.ndarray]]
-) -> None:
+def check_margins(margins: Sequence[PublicMargin], zeros: Iterable[Zero]) -> None:
     """Refuse margins that contradict each other beyond rounding, or count impossible rows.
 
     Raises:
@@ -314,6 +315,44 @@ def check_margins(
                 f"({_place(other, wanted)}: {second[at]:g}) but for rounding, on "
                 f"{' x '.join(shared) or 'the number of rows'}"
             )
+
+
+def contradiction(margins: Sequence[PublicMargin], zeros: Iterable[Zero]) -> list[str]:
+    """The names of margins in a loop that no table has together, within rounding; else none.
+
+    Each two of them may agree. A linear program decides, for loops of few cells.
+    """
+    pairs = {frozenset(m.columns): m for m in margins if len(m.columns) == 2}
+    while True:
+        ends = Counter(name for pair in pairs for name in pair)
+        loop = {pair: m for pair, m in pairs.items() if all(ends[name] > 1 for name in pair)}
+        if len(loop) == len(pairs):
+            break
+        pairs = loop
+    sizes = {n: s for m in loop.values() for n, s in zip(m.columns, m.values.shape, strict=True)}
+    if not loop or math.prod(sizes.values()) > _MOST_CELLS:
+        return []
+    from scipy.optimize import linprog
+    from scipy.sparse import csr_matrix, vstack
+
+    codes = dict(zip(sizes, np.indices([*sizes.values()]).reshape(len(sizes), -1), strict=True))
+    most = np.ones(len(next(iter(codes.values()))))
+    for columns, mask in zeros:
+        if {*columns} <= {*sizes}:
+            most[mask[tuple(codes[name] for name in columns)]] = 0.0
+    rows: list[Any] = []
+    low: list[float] = []
+    high: list[float] = []
+    for margin in loop.values():
+        at = np.ravel_multi_index([codes[name] for name in margin.columns], margin.values.shape)
+        rows.append(csr_matrix((np.ones(len(at)), (at, np.arange(len(at))))))
+        values, off = (part.ravel() / margin.values.sum() for part in margin.over(margin.columns))
+        low, high = [*low, *(values - off)], [*high, *(values + off)]
+    sums = vstack(rows)
+    bounds = np.column_stack([np.zeros(len(most)), most])
+    limits = np.concatenate([high, np.negative(low)]) + 1e-9
+    found = linprog(np.zeros(len(most)), vstack([sums, -sums]), limits, bounds=bounds)
+    return [margin.name for margin in loop.values()] if found.status == 2 else []
 
 
 def _place(margin: PublicMargin, wanted: Mapping[str, Any]) -> str:

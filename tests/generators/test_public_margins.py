@@ -9,7 +9,14 @@ import pandas as pd
 import pytest
 
 from marginalsyn import Release, Synthesizer, verify
-from marginalsyn.errors import UsageError
+from marginalsyn.access.private_table import PrivateTable
+from marginalsyn.contract import make_config
+from marginalsyn.errors import SchemaError, UsageError
+from marginalsyn.host import calibrate, generate
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.noise import make_noise
+from marginalsyn.records.ledger import Ledger
+from marginalsyn.table.keeping import broken_rules
 from marginalsyn.table.schema import BooleanColumn, CategoricalColumn, IntegerColumn, Schema
 
 RNG = np.random.default_rng(0)
@@ -118,7 +125,11 @@ def test_the_command_says_it_before_spending_and_in_the_release(run, folder):
     release = Release.read("made")
     (fact,) = release.statement.notes["margins"]
     assert fact["source"] == "both.csv"
-    assert len(fact["sha256"]) == 64
+    assert release.statement.unit.endswith("a public margin states how many were counted")
+    # A hash that a file states is not taken for that of the contents.
+    stated = [{**BOTH, "sha256": fact["sha256"]}]
+    with pytest.raises(SchemaError, match="it may have rows, relative, source"):
+        SCHEMA.with_margins(stated)
     assert "for which the curator vouched: age x sex (both.csv, 3,000 rows" in release.statement.why
     assert "Public margins" in (folder / "made" / "README.md").read_text()
     assert verify(folder / "made") == []
@@ -127,7 +138,9 @@ def test_the_command_says_it_before_spending_and_in_the_release(run, folder):
     stated = json.loads(text)
     stated["notes"]["margins"] = []
     path.write_text(json.dumps(stated))
-    assert verify(folder / "made") == ["privacy.json must name the public margins of schema.json"]
+    unit, named = verify(folder / "made")
+    assert unit.endswith("the number of rows is private")
+    assert named == "privacy.json must name the public margins of schema.json"
     path.write_text(text)
     shown = run("estimate", "made", "--count", "age,sex", "--target", "table").output
     assert shown.count("exact: public") == 8
@@ -152,6 +165,54 @@ def test_of_rows_that_are_held_out_in_part_margins_give_shares(run, folder):
     assert frame["sex"].eq("F").mean() == pytest.approx(1801 / 3000, abs=0.002)
 
 
+def test_a_loop_that_no_table_has_is_refused_though_each_two_margins_agree():
+    names = ("sex", "ill", "old")
+    columns = [
+        CategoricalColumn(name="sex", categories=("F", "M"), other=False),
+        BooleanColumn(name="ill"),
+        CategoricalColumn(name="old", categories=("F", "M"), other=False),
+        CategoricalColumn(name="more", categories=("F", "M"), other=False),
+    ]
+
+    def loop(*counts):
+        """Three columns of two values: how many of 100 agree, for each two of them."""
+        found = []
+        for (one, other), count in zip([(0, 1), (1, 2), (0, 2)], counts, strict=True):
+            values = [
+                ["false", "true"] if names[at] == "ill" else ["F", "M"] for at in (one, other)
+            ]
+            cells = [
+                [a, b, count / 2 if i == j else 50 - count / 2]
+                for i, a in enumerate(values[0])
+                for j, b in enumerate(values[1])
+            ]
+            found.append({"columns": [names[one], names[other]], "counts": cells})
+        return Schema(columns=columns, margins=(*found, {"columns": "more", "shares": {"F": 1}}))
+
+    # One agrees with the next, that with the third, and the third not with the first.
+    with pytest.raises(UsageError, match="sex x ill, ill x old, sex x old") as raised:
+        calibrate(make_config("aim"), loop(90, 90, 20), Budget(eps=1))
+    assert "Nothing was charged" in str(raised.value)
+    calibrate(make_config("aim"), loop(90, 90, 80), Budget(eps=1))
+    # Where a rule takes a cell away, there is no table any more.
+    ruled = loop(90, 90, 80).with_rules(["sex = F and ill = true -> old = F"])
+    with pytest.raises(UsageError, match="no table has all"):
+        calibrate(make_config("aim"), ruled, Budget(eps=1))
+
+
+def test_counts_of_all_rows_are_refused_where_rows_are_held_out():
+    schema, ledger = SCHEMA.with_margins([BOTH]), Ledger(None)
+    door = PrivateTable.open(PEOPLE, schema, holdout=0.4, ledger=ledger)
+    with pytest.raises(UsageError, match="relative"):
+        generate(door, make_config("mst"), Budget(eps=1), noise=make_noise(1))
+    assert not ledger.read().charges
+    relative = schema.with_margins([], relative=True)
+    door = PrivateTable.open(PEOPLE, relative, holdout=0.4)
+    made, statement = generate(door, make_config("mst"), Budget(eps=1), noise=make_noise(1))
+    assert abs(len(made.frame) - 0.6 * N) < 150
+    assert statement.unit.endswith("the number of rows is private")
+
+
 def test_a_contradiction_is_refused_before_anything_is_charged(run, folder):
     PEOPLE.to_csv("people.csv", index=False)
     SCHEMA.write("s.json")
@@ -162,3 +223,18 @@ def test_a_contradiction_is_refused_before_anything_is_charged(run, folder):
     assert "one.csv, line 3: 1197" in found.output
     assert "two.csv, line 3: 1297" in found.output
     assert not (folder / ".marginalsyn" / "ledgers").exists()
+
+
+@pytest.mark.parametrize("method", ["auto", "clique-tree", "aim"])
+def test_a_rule_and_a_margin_of_one_stratum(method):
+    cells = pd.crosstab(PEOPLE["ward"], PEOPLE["sex"]).stack().items()
+    margin = {"columns": ["ward", "sex"], "counts": [[*at, int(n)] for at, n in cells]}
+    rules = ("ward = D and sex = F -> age < 50", "ward in {A, B} and age >= 75 -> ill = true")
+    schema = Schema(columns=SCHEMA.columns, rules=rules, margins=(margin,), by=("ward",))
+    door = PrivateTable.open(PEOPLE, schema)
+    made, statement = generate(door, make_config(method), Budget(eps=3), noise=make_noise(1))
+    assert not broken_rules(made.frame, schema)
+    found = pd.crosstab(made.frame["ward"], made.frame["sex"]).stack()
+    assert (found - pd.crosstab(PEOPLE["ward"], PEOPLE["sex"]).stack()).abs().max() <= 20
+    assert statement.notes["margins"][0]["columns"] == ["ward", "sex"]
+    assert not any(p.get("columns") == ["ward", "sex"] for p in statement.payments)
