@@ -245,6 +245,8 @@ def _notes(checks: Sequence[ColumnCheck]) -> Iterator[tuple[str, str, str]]:
 def _check_linked(source: LinkedInput) -> Result[Any]:
     """The same of every table, and what is odd about the keys that link them."""
     from marginalsyn.drafting.check import check_data
+    from marginalsyn.people.views import joined_schema
+    from marginalsyn.release.linked import broken_in
 
     try:
         view = source.open().unprotected("check a schema")
@@ -266,6 +268,10 @@ def _check_linked(source: LinkedInput) -> Result[Any]:
     rows = [(name, *(sums.get(one, "") for one in KEYS)) for name, sums in found.items()]
     head = ("table", *KEYS.values())
     text = [Columns(("table", *HEAD), lines), "", Columns(head, rows, right=head[1:])]
+    frames = view.frames() if any(joined_schema(source.tree, t.name) for t in tables) else {}
+    broken = {t.name: broken_in(source.tree, t, frames) for t in tables if frames}
+    if rules := [line for own in broken.values() for line in own.items()]:
+        text += ["", Columns(("rule", "rows that break it"), rules)]
     warnings = [line for table in tables for line in _odd_keys(source.tree, table, found)]
     total = sum(sums["rows"] for sums in found.values())
     warnings.append(f"exact counts of {total:,} rows: not private, for the curator")
@@ -274,7 +280,12 @@ def _check_linked(source: LinkedInput) -> Result[Any]:
         "problems": [],
         "unit": source.tree.family.text,
         "tables": {
-            name: {**sums, "columns": _counts(checks.get(name, ()))} for name, sums in found.items()
+            name: {
+                **sums,
+                "columns": _counts(checks.get(name, ())),
+                **({"rules": broken[name]} if broken.get(name) else {}),
+            }
+            for name, sums in found.items()
         },
     }
     return Result(data, data, text, warnings)

@@ -241,13 +241,22 @@ def tree_problems(tree: LinkedSchema, tables: Mapping[str, pd.DataFrame]) -> lis
                 found.append(f"{where}: {orphans} rows must have a parent in {parent.name}")
             if len(counts) and int(counts.max()) > table.max_children:
                 found.append(f"{where}: a parent must have at most {table.max_children} rows")
-        if not found and (joined := joined_schema(tree, table.name)) is not None:
-            whole = _with_parents(tree, table, tables)[joined.names]
+        if not found:
             found += [
                 f"{where}: rule ({text}) must hold: {count} rows break it"
-                for text, count in broken_rules(whole, joined).items()
+                for text, count in broken_in(tree, table, tables).items()
             ]
     return found
+
+
+def broken_in(
+    tree: LinkedSchema, table: LinkedTable, tables: Mapping[str, pd.DataFrame]
+) -> dict[str, int]:
+    """By rule of a table, or between it and those above it, how many of its rows break it."""
+    joined = joined_schema(tree, table.name)
+    if joined is None:
+        return {}
+    return broken_rules(_with_parents(tree, table, tables)[joined.names], joined)
 
 
 def _with_parents(

@@ -45,6 +45,21 @@ def test_linked_tables_are_checked_one_by_one_and_their_keys(run: Run, folder: P
     said = run("schema", "check", "clinic", "clinic.schema.json").stderr
     assert "drugs: orphans (2) are left out" in said
     assert "not private" in said
+    # Rules between a table and those above it, and of one table, count their rows.
+    rows = clinic_tables.clinic(60)
+    for name, frame in rows.items():
+        frame.to_csv(places[name], index=False)
+    rules = ("patients.sex = 1 -> visits.ward = w0", "drugs.code != c or patients.sex = 0")
+    tree = json.loads((folder / "clinic.schema.json").read_text())
+    (folder / "ruled.json").write_text(json.dumps({**tree, "rules": [*rules]}))
+    sex = rows["patients"].set_index("id")["sex"]
+    of_visit = rows["visits"].set_index("vid")["id"].map(sex)
+    moved = (rows["visits"]["id"].map(sex) == 1) & (rows["visits"]["ward"] != "w0")
+    given = (rows["drugs"]["code"] == "c") & (rows["drugs"]["vid"].map(of_visit) == 1)
+    counted = json.loads(run("schema", "check", "clinic", "ruled.json", "--json").stdout)["tables"]
+    assert [*counted["visits"]["rules"].values()] == [moved.sum()]
+    assert [*counted["drugs"]["rules"].values()] == [given.sum()]
+    assert "rows that break it" in run("schema", "check", "clinic", "ruled.json").stdout
     places["drugs"].write_text(places["drugs"].read_text().replace("code", "kode", 1))
     wrong = run("schema", "check", "clinic", "clinic.schema.json", "--json", code=1)
     assert "'kode'" in json.loads(wrong.stdout)["problems"][0]
