@@ -23,8 +23,8 @@ from marginalsyn.validation import like
 Wanted = TypeVar("Wanted")
 # Where a frame that was read from a file keeps how.
 READING = "marginalsyn reading"
-# Public numbers to begin with: how many rows of a parent there are is private, and is not read off.
-MOST_CHILDREN = 20
+# How many rows of a parent are counted: as many as one has, rounded up, but for the last.
+MOST_CHILDREN = (1, 2, 3, 5, 10, 20)
 # The share of a link's values that must be keys of the parent.
 KNOWN = 0.9
 
@@ -108,7 +108,8 @@ def draft_linked(
         missing: by ``TABLE.COLUMN``, the numbers that stand for a missing value.
         links: by table ``PARENT.COLUMN`` (it belongs to PARENT by its own COLUMN), ``root`` or
             ``drop``; by ``TABLE.key`` the column that is its key.
-        most: by table, how many rows of one row of its parent are counted; 20 if nothing is said.
+        most: by table, how many rows of one row of its parent are counted; if nothing is said, as
+            many as one has, rounded up, and at most 20.
         rename_duplicates: whether the second column ``a`` of a file becomes ``a_2``.
 
     Raises:
@@ -117,7 +118,7 @@ def draft_linked(
     Example:
         >>> draft = draft_linked("clinic")
         >>> draft.tree.family.text
-        "one person (column 'patient_id' of patients) with at most 20 rows of visits counted"
+        "one person (column 'patient_id' of patients) with at most 3 rows of visits counted"
     """
     if not isinstance(data, Mapping):
         data = read_tables(data, sep, rename_duplicates)
@@ -173,7 +174,7 @@ def draft_linked(
                 key=keys[name] if used or name == root else None,
                 parent=link[1] if link else None,
                 link=link[0] if link else None,
-                max_children=(most or {}).get(name, MOST_CHILDREN) if link else 0,
+                max_children=(most or {}).get(name) or _most(frames[name], link),
                 order=dates[0] if link and len(dates) == 1 else None,
             )
         )
@@ -361,6 +362,14 @@ def _deepest(
         return 1 + max((depth(other, seen | {name}) for other in others), default=0)
 
     return max(found, key=lambda link: depth(link[1]), default=None)
+
+
+def _most(frame: pd.DataFrame, link: tuple[str, str] | None) -> int:
+    """How many rows of one row of the parent are counted."""
+    if link is None:
+        return 0
+    largest = frame[link[0]].value_counts().max()
+    return next((most for most in MOST_CHILDREN if largest <= most), MOST_CHILDREN[-1])
 
 
 def _below(root: str, parents: Mapping[str, tuple[str, str] | None]) -> list[str]:

@@ -439,16 +439,14 @@ def find_separator(path: Path, usual: str, encoding: str = "utf-8") -> str:
 
     Names of columns are public, and no other line is read.
     """
-    best, most = usual, len(_header(path, usual, encoding))
-    for sign in ";\t|,":
+    best, most = usual, 0
+    for sign in dict.fromkeys((usual, *";\t|,")):
         if most > 1:
             break
-        try:
-            names = _header(path, sign, encoding)
-        except DataError:
-            continue  # a quoted field ends where this sign says it cannot
-        if len(names) > most:
-            best, most = sign, len(names)
+        with suppress(csv.Error):  # a quoted field ends where this sign says it cannot
+            names = _names(path, sign, encoding)
+            if len(names) > most:
+                best, most = sign, len(names)
     return best
 
 
@@ -522,7 +520,10 @@ def file_kind(path: Path) -> str:
 
 def read_header(path: Path, sep: str, encoding: str = "utf-8") -> list[str]:
     """Return the names in a CSV file's header line."""
-    names = _header(path, sep, encoding)
+    try:
+        names = _names(path, sep, encoding)
+    except csv.Error as error:
+        raise DataError(f"header of {path} must be one line of names: {error}") from None
     if not any(name.strip() for name in names):
         raise DataError(f"data ({path}) must begin with a header line that names the columns")
     other = next((sign for sign in ";\t|," if sign != sep and sign in names[0]), None)
@@ -534,7 +535,7 @@ def read_header(path: Path, sep: str, encoding: str = "utf-8") -> list[str]:
     return names
 
 
-def _header(path: Path, sep: str, encoding: str) -> list[str]:
+def _names(path: Path, sep: str, encoding: str) -> list[str]:
     read = {"encoding": ENCODINGS[encoding], "errors": "surrogateescape", "newline": ""}
     try:
         # Bytes that are no UTF-8 are let through, since the rows' first ones are decoded as well.
@@ -545,7 +546,7 @@ def _header(path: Path, sep: str, encoding: str) -> list[str]:
         raise DataError(not_utf8(f"{path}, header")) from None
     except (gzip.BadGzipFile, zlib.error, EOFError):
         raise DataError(f"data ({path}) must be a whole gzip file, as its name says") from None
-    except (csv.Error, OSError) as error:
+    except OSError as error:
         raise DataError(f"header of {path} must be one line of names: {error}") from None
     return names
 

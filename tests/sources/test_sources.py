@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import datetime
 import gzip
 import subprocess
@@ -53,6 +54,7 @@ class TestKinds:
         FRAME.to_csv(tmp_path / "t.csv.gz", index=False)
         FRAME.to_csv(tmp_path / "t.tsv", index=False, sep="\t")
         FRAME.to_csv(tmp_path / "semicolon.csv", index=False, sep=";")
+        FRAME.to_csv(tmp_path / "quoted.csv", index=False, sep=";", quoting=csv.QUOTE_ALL)
         FRAME.to_parquet(tmp_path / "t.parquet")
         expected = [(31, "Bath"), (27, None), (64, "Ely")]
         as_text = [(str(age), town) for age, town in expected]
@@ -61,6 +63,7 @@ class TestKinds:
         for name in ("t.csv", "t.csv.gz", "t.tsv"):
             assert rows_of(str(tmp_path / name)) == as_text
         assert rows_of(tmp_path / "semicolon.csv", sep=";") == as_text
+        assert rows_of(tmp_path / "quoted.csv") == as_text
 
     def test_types_of_a_text_file_are_never_guessed(self, tmp_path: Path) -> None:
         path = write(tmp_path / "t.csv", b"code,day\n007,2020-01-01\n")
