@@ -18,6 +18,7 @@ from marginalsyn.release.derivation import ADOPTED, AS_WRITTEN
 from marginalsyn.release.folder import Release
 from marginalsyn.release.statement import ANOTHER_TOOL, state, today
 from marginalsyn.table.codec import Codec
+from marginalsyn.table.keeping import broken_rules
 from marginalsyn.table.schema import Schema
 
 FOREIGN = (
@@ -116,6 +117,10 @@ def write_adopted(
         FOREIGN,
         *synthesis.warnings,
         *(findings.lines() if findings else ()),
+        *(
+            f"rule ({text}): {count:,} of the other tool's rows break it, and stay as they are"
+            for text, count in broken_rules(synthesis.frame, schema).items()
+        ),
     ]
     statement = state(
         generator=ANOTHER_TOOL,

@@ -174,3 +174,53 @@ def test_estimates_of_what_follows_are_those_of_its_source(release):
     )
     one, other = both.answers
     assert (one.estimate, one.low, one.high) == (other.estimate, other.low, other.high)
+
+
+def test_all_that_is_known_together_also_in_a_run_that_goes_on(run, folder, monkeypatch):
+    """Rules, a follower, a margin of strata, a reference, bought categories and an interruption."""
+    frame = table().assign(
+        # Open: its values are bought in the run.
+        ward=np.random.default_rng(1).choice(["w 1", 'w"2', "w3"], 3000, p=[0.6, 0.3, 0.1])
+    )
+    frame.to_csv("private.csv", index=False)
+    cells = frame.groupby(["ill", "PUMA"]).size().items()
+    known = Schema(
+        columns=(*COLUMNS, {"kind": "categorical", "name": "ward", "categories": "private"}),
+        rules=(
+            BY_DENSITY,
+            BY_PUMA,
+            "PUMA = 1 and age < 30 -> ill = False",
+            "ward = w3 -> age > 20",
+        ),
+        margins=(
+            {
+                "columns": ["ill", "PUMA"],
+                "counts": [[str(a), str(b), int(n)] for (a, b), n in cells],
+            },
+        ),
+        by=("ill",),
+    )
+    known.write("s.json")
+    other = table(1000).assign(ward="w 1")
+    other.to_csv("public.csv", index=False)
+
+    def stop(self, *args, **given):
+        raise KeyboardInterrupt
+
+    asked = ("generate", "--data", "private.csv", "--schema", "s.json", "--eps", 3)
+    more = ("--reference", "public.csv", "--method", "aim")
+    plan = run(*asked, *more, "--dry-run").output
+    assert "den sity follows from PUMA: nothing is measured for it" in plan
+    with monkeypatch.context() as patch:
+        patch.setattr("marginalsyn.generators.marginals.MarginalGenerator.draw", stop)
+        run(*asked, *more, code=130)
+    run("generate", "--resume")
+    made = Release.read("release")
+    assert not verify(folder / "release")
+    assert not broken_rules(made.frame(), made.schema)
+    assert {*made.frame()["ward"]} <= {"w 1", 'w"2', "w3", "OTHER"}
+    found, true = (one.groupby(["ill", "PUMA"]).size() for one in (made.frame(), frame))
+    assert (found.reindex(true.index, fill_value=0) - true).abs().max() <= 30
+    paid = [{*p.get("columns", ())} for p in made.statement.payments]
+    assert {"ward"} in paid
+    assert not any(one & {"den sity", "region"} for one in paid)

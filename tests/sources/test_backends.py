@@ -132,9 +132,10 @@ def remote(request: pytest.FixtureRequest) -> str:
     return request.getfixturevalue(f"{request.param}_table")
 
 
-def visit_of(data: Any) -> Any:
+def visit_of(data: Any, schema: Schema = SCHEMA) -> Any:
     charge = Charge(mechanism="test", cost=ZCDP(rho=1.0))
-    return PrivateTable.open(data, SCHEMA).charge([charge], noise=make_noise(3))
+    table = PrivateTable.open(data, schema)
+    return table.charge([charge], noise=make_noise(3), persons=schema.survey_weight is not None)
 
 
 def test_counts_are_those_of_duckdb(remote: str) -> None:
@@ -146,6 +147,20 @@ def test_counts_are_those_of_duckdb(remote: str) -> None:
     assert int(here[()]) == 2000
     # Every code is tried, so that the comparison means something.
     assert all((here[(name,)] > 0).all() for name in SCHEMA.names)
+
+
+@pytest.mark.parametrize(("weight", "bound"), [("visits", 7), ("income", 80.5)])
+def test_sums_of_survey_weights_are_those_of_duckdb(remote: str, weight: str, bound: float) -> None:
+    """Texts, numbers, what is infinite or no number: clipped in the server as here."""
+    columns = [column for column in SCHEMA.columns if column.name != weight]
+    schema = Schema(columns=columns, drop=("id",), survey_weight={"column": weight, "bound": bound})
+    marginals = [columns for columns in MARGINALS if weight not in columns]
+    here, there = (visit_of(data, schema).counts_many(marginals) for data in (people(), remote))
+    for columns in marginals:
+        np.testing.assert_array_equal(there[columns], here[columns], str(columns))
+    if weight == "income":
+        clipped = people()[weight].fillna(0).clip(0, bound).sum()
+        assert float(there[()]) == pytest.approx(clipped / bound, abs=1)
 
 
 def test_rows_are_those_of_duckdb_in_any_order(remote: str) -> None:
