@@ -501,5 +501,5 @@ def rows_for_bounds(choices: Choices) -> int:
 
 def _minutes(read: float, columns: int, method: str) -> str:
     """A rough time: reading the table some times, and what a model of so many columns takes."""
-    seconds = 6 * read + 5 + columns * (0.3 if method == "independent" else 4)
+    seconds = 6 * read + 5 + columns * (0.3 if method == "independent" else 1)
     return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} minutes"
