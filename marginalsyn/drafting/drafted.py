@@ -29,6 +29,7 @@ from marginalsyn.table.columns import BooleanColumn, CategoricalColumn, Column, 
 from marginalsyn.table.made import ConstantColumn, IdentifierColumn
 from marginalsyn.table.moments import MOMENTS, MomentColumn
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
+from marginalsyn.table.unit import PEOPLE
 from marginalsyn.table.wording import NumberFormat
 
 MOST_SPARSE_INTEGERS = 12
@@ -38,7 +39,9 @@ LEAST_ASKED = 0.05
 POSTAL = re.compile(
     r"(^|_|\s|-)(zip|zipcode|plz|post|postal|postcode|postleitzahl|cap)(\d|_|\s|-|$)", re.IGNORECASE
 )
-IDENTIFIER = re.compile(r"(^|_|\s|-)(id|uuid|guid|key|index|nr|no)$|[a-z]I[Dd]$", re.IGNORECASE)
+IDENTIFIER = re.compile(
+    rf"(^|_|\s|-)(id|uuid|guid|key|index|nr|no)$|[a-z]I[Dd]$|^({PEOPLE})$", re.IGNORECASE
+)
 # Bounds before those of the rows are known.
 WIDE: dict[str, dict[str, Any]] = {
     "date": {"lower": "1800-01-01", "upper": "2199-12-31", "bins": 1},

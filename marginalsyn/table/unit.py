@@ -18,13 +18,13 @@ ALONE = 16
 ROW = "row"
 """What ``--unit`` says where rows are meant, not persons."""
 
-_PEOPLE = (
+PEOPLE = (
     "patient|person|people|customer|client|member|user|subject|student|pupil|employee|citizen|"
     "household|family|account|insured|policyholder|tenant|voter|participant|respondent|donor"
 )
 _ENDS = "id|ids|no|nr|num|number|key|code|uid|uuid"
 _PERSON = re.compile(
-    rf"^(({_PEOPLE})s?[ _.-]?({_ENDS})|({_ENDS})[ _.-]?({_PEOPLE})|pid|uid|ssn|mrn)$",
+    rf"^(({PEOPLE})s?[ _.-]?({_ENDS})|({_ENDS})[ _.-]?({PEOPLE})|pid|uid|ssn|mrn)$",
     re.IGNORECASE,
 )
 

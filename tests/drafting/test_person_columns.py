@@ -51,6 +51,7 @@ def test_a_draft_notices_persons_with_several_rows_and_keeps_their_names_out() -
     assert draft.schema.drop == ("patient_id",)
     assert "several rows" in draft.schema.drop_reasons["patient_id"]
     assert not draft_schema(visits().drop_duplicates("patient_id")).repeats
+    assert draft_schema(frame.rename(columns={"patient_id": "Patient"})).schema.drop == ("Patient",)
     # Who asks for it gets it.
     assert "patient_id" in draft_schema(frame, keep=["patient_id"]).schema.names
 
