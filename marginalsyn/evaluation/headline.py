@@ -157,7 +157,7 @@ def _changes(use: Use) -> Iterator[str]:
     elif use.use == NUMBERS:
         yield "finer bins where most values lie, or a bought shape (--shape COLUMN)"
     elif use.use in (LINEAR, TREES):
-        yield "name the label when the release is made (--label), so that its pairs count more"
+        yield "a larger eps, and for models the label named when the release is made (--label)"
     elif use.use == RARE:
         yield "rare categories merged in the schema, or a larger eps"
     elif shuffled and use.value >= shuffled:

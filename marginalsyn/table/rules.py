@@ -639,6 +639,8 @@ class _Parser:
 
     def _no_column(self, token: _Token, name: str = "") -> ValueError:
         known = self._unknown(name or token.text)
+        if token.kind == "name":
+            known += ". A value stands in single quotes"
         return self._error(f"{token.text!r} must be a column{known}", token.at)
 
     def _unknown(self, name: str) -> str:
