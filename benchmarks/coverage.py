@@ -1,6 +1,8 @@
 """How often intervals hold the truth: `marginalsyn estimate` next to the naive fit, on known truth.
 
 python benchmarks/coverage.py run --population wards --seconds 100
+python benchmarks/coverage.py run --population wards --language --width 5
+python benchmarks/coverage.py null --seconds 60
 python benchmarks/coverage.py combine --rows 2000 --seconds 300
 python benchmarks/coverage.py report
 
@@ -14,6 +16,10 @@ models of one, two and several predictors and with an interaction. `run` adds wh
 file, so that runs add up; every run takes a seed of its own. `combine` does the same for tables of
 `sample --imputations`, to which plain least squares and logistic regressions are fitted as an
 analyst would. `report` prints tables and draws a picture.
+
+`run --language` asks the questions of the language alone, of `--width` columns at random, all pairs
+of which were measured: quick releases, so that there can be many. `null` counts how often tests
+of columns that do not go together have a p-value below .05.
 
 Each question counts once, whatever the number of its terms. An answer has no note; or it has one
 (its interval is clearly wider for what was not measured, or a group holds hardly more rows than
@@ -70,6 +76,8 @@ OF_ADULT4 = [
 ]
 # In turn, so that a short run has some of each.
 METHODS = ("fixed-marginals", "auto", "mst", "aim", "fixed-marginals", "privbayes", "clique-tree")
+# A turn in which all pairs are measured.
+ALL_PAIRS = 2 * len(METHODS) - 3
 ROWS, EPS = (3_000, 10_000, 30_000), (0.5, 1.0, 2.0, 4.0)
 # Questions of each kind in a release, and tables of more cells than this are not asked.
 TIMES, MOST_CELLS = 2, 600
@@ -87,9 +95,19 @@ FAMILIES = (
     "logistic, 1 or 2",
     "logistic, several",
     "logistic, crossed",
-    "groups",
-    "ratios",
-    "quantiles by group",
+)
+LANGUAGE = (
+    "group means",
+    "group shares",
+    "groups with a condition",
+    "differences of groups",
+    "ratios of groups",
+    "medians by group, shares behind",
+    "standardised rates",
+    "ordinal",
+    "multinomial",
+    "Poisson",
+    "contrasts",
 )
 STATES = ("no note", "note", "withheld")
 # What is added up: questions, and those whose interval, bare one and naive one hold the truth.
@@ -130,19 +148,50 @@ def questions(schema: Schema, rng: np.random.Generator) -> Iterator[tuple[str, o
                 right = sign.join(some(others, width))
                 model = Regression(f"{own} ~ {right}", schema)
                 yield f"{model.family}, {kind}", model
-    if len(small) > 1:
-        g, h = some(small, 2)
-        for family, text in asked(schema, g, h, some([n for n in numbers if n not in (g, h)], 1)):
-            yield from ((family, question) for question in read_question(text, schema))
 
 
-def asked(schema: Schema, g: str, h: str, numbers: list[str]) -> Iterator[tuple[str, str]]:
-    """Questions of the language that families above do not have."""
-    first, label = schema.column(h).labels()[0], schema.label
-    yield "groups", f"mean({label}) by {g} where {h} != {first}"
-    yield "ratios", f"ratio(mean({label}) by {g})"
-    for n in numbers:
-        yield "quantiles by group", f"median({n}) by {g}"
+def of_language(schema: Schema, rng: np.random.Generator) -> Iterator[tuple[str, object]]:
+    """Some questions of every family of the language."""
+    size = {c.name: c.size for c in schema.columns}
+    label = schema.label
+    names = [str(n) for n in rng.permutation(schema.names) if n != label]
+    small = [n for n in names if size[n] <= 7]
+    if len(small) < 2:
+        return
+    (g, h), texts = small[:2], list[tuple[str, str]]()
+    texts += [
+        ("group shares", f"mean({label}) by {g}"),
+        ("groups with a condition", f"mean({label}) by {g} where {h} != {_labels(schema, h)[0]}"),
+        ("differences of groups", f"difference(mean({label}) by {g})"),
+        ("ratios of groups", f"ratio(mean({label}) by {g})"),
+        ("standardised rates", f"mean({label}) by {g} standardised by {h}"),
+    ]
+    for n in [n for n in names if schema.column(n).numeric and size[n] > 2 and n != g][:1]:
+        texts += [
+            ("group means", f"mean({n}) by {g}"),
+            ("differences of groups", f"difference(mean({n}) by {g})"),
+            ("ratios of groups", f"ratio(mean({n}) by {g})"),
+            ("medians by group, shares behind", f"median({n}) by {g}"),
+            ("Poisson", f"poisson({_quoted(n)} ~ {_quoted(g)})"),
+        ]
+    for n in [n for n in names if not schema.column(n).numeric and 3 <= size[n] <= 7][:2]:
+        kinds = ("ordinal", "multinomial") if schema.column(n).ordered else ("multinomial",)
+        right = [_quoted(other) for other in (label, *small) if other != n][:2]
+        texts += [(kind, f"{kind}({_quoted(n)} ~ {' + '.join(right)})") for kind in kinds]
+    model = Regression(f"{_quoted(label)} ~ {_quoted(g)} + {_quoted(h)}", schema)
+    first, last = np.array(model.on(CodeCombinations.grid(schema, model.columns)).names)[[1, -1]]
+    if first != last:
+        texts.append(("contrasts", f"contrast({model.formula}; [{first}] - [{last}])"))
+    for family, text in texts:
+        yield from ((family, question) for question in read_question(text, schema))
+
+
+def _quoted(name: str) -> str:
+    return name if name.isidentifier() else f"`{name}`"
+
+
+def _labels(schema: Schema, name: str) -> list[str]:
+    return list(schema.column(name).labels())
 
 
 def made(
@@ -204,11 +253,14 @@ def run(args: argparse.Namespace) -> None:
     seed = hashlib.sha256(f"{args.population} {lines} {args.seed}".encode()).digest()
     rng = np.random.default_rng(list(seed))
     found: dict[str, np.ndarray] = defaultdict(lambda: np.zeros(len(COLUMNS)))
-    start, done = time.process_time(), 0
+    start, done, whole = time.process_time(), 0, (schema, codes)
     while done < args.repeats and time.process_time() - start < args.seconds:
-        method, evidence, rows, drawn = made(schema, codes, done, rng)
-        again = BOUGHT
-        for family, question in questions(schema, rng):
+        if args.language:
+            schema, codes = narrowed(*whole, args.width, rng)
+        turn = ALL_PAIRS if args.language else done
+        method, evidence, rows, drawn = made(schema, codes, turn, rng)
+        again = 0 if args.language else BOUGHT
+        for family, question in (of_language if args.language else questions)(schema, rng):
             problem = Problem(evidence, question, "population", rng)  # type: ignore[arg-type]
             truth = problem.statistic.value(shares_of(problem, codes, schema))
             other = None
@@ -226,6 +278,38 @@ def run(args: argparse.Namespace) -> None:
     with args.found.open("a") as handle:
         handle.write(json.dumps(entry) + "\n")
     print(f"{args.population}: {done} releases in {spent:.0f} s of processor time")
+
+
+def narrowed(
+    schema: Schema, codes: np.ndarray, width: int, rng: np.random.Generator
+) -> tuple[Schema, np.ndarray]:
+    """A population of the label and some other columns at random."""
+    others = [i for i, name in enumerate(schema.names) if name != schema.label]
+    places = sorted([*rng.permutation(others)[: width - 1], schema.names.index(schema.label or "")])
+    return schema.select([schema.names[i] for i in places]), codes[:, places]
+
+
+def run_null(args: argparse.Namespace) -> None:
+    """Count small p-values of tests on tables whose columns do not go together."""
+    schema, codes = POPULATIONS[args.population]()
+    rng, small = np.random.default_rng([23, args.seed]), defaultdict[str, list[bool]](list)
+    names = [n for n in schema.names if schema.column(n).size <= 12]
+    start, done = time.process_time(), 0
+    while done < args.repeats and time.process_time() - start < args.seconds:
+        own = np.stack([rng.permutation(column) for column in codes.T], axis=1)
+        method, evidence, _, _ = made(schema, own, done, rng)
+        for pair in itertools.combinations(names, 2):
+            (question,) = read_question(f"test({pair[0]}, {pair[1]})", schema)
+            problem = Problem(evidence, question, "population", rng)
+            result = problem.question.conclude(problem, 0.95, None)
+            if result.p is not None and not np.isnan(result.p[0]):
+                kind = str(result.names[0]).partition(",")[0]
+                small[f"{kind}, {method}"].append(bool(result.p[0] < 0.05))
+                small[f"{kind}, all"].append(bool(result.p[0] < 0.05))
+        done += 1
+    print(f"{args.population}: {done} releases, {time.process_time() - start:.0f} s")
+    for kind, below in sorted(small.items()):
+        print(f"| {kind} | {len(below)} | {np.mean(below):.3f} |")
 
 
 def add(
@@ -446,6 +530,10 @@ def report(args: argparse.Namespace) -> None:
                 for f in FAMILIES
             },
         )
+    show(
+        "questions of the language",
+        {f: totals(tables, lambda p, g, m, f=f: g == f) for f in LANGUAGE},  # type: ignore[misc]
+    )
     asked = "bought: "
     show(
         "population",
@@ -537,7 +625,15 @@ def main() -> None:
     counting.add_argument("--repeats", type=int, default=10**6)
     counting.add_argument("--seconds", type=float, default=100.0)
     counting.add_argument("--seed", type=int, default=0)
+    counting.add_argument("--language", action="store_true")
+    counting.add_argument("--width", type=int, default=5)
     counting.set_defaults(call=run)
+    nothing = commands.add_parser("null")
+    nothing.add_argument("--population", default="wards", choices=POPULATIONS)
+    nothing.add_argument("--repeats", type=int, default=10**6)
+    nothing.add_argument("--seconds", type=float, default=60.0)
+    nothing.add_argument("--seed", type=int, default=0)
+    nothing.set_defaults(call=run_null)
     combining = commands.add_parser("combine")
     combining.add_argument("--rows", type=int, default=2000)
     combining.add_argument("--eps", type=float, default=1.0)
@@ -549,7 +645,7 @@ def main() -> None:
     combining.set_defaults(call=run_combine)
     telling = commands.add_parser("report")
     telling.set_defaults(call=report)
-    for one in (counting, combining, telling):
+    for one in (counting, nothing, combining, telling):
         one.add_argument("--found", type=Path, default=Path("coverage.jsonl"))
     args = parser.parse_args()
     args.call(args)

@@ -128,8 +128,9 @@ class Answers:
             table.
         confidence: of each interval by itself.
         replicates: how many replays the nonlinear ones rest on.
-        rows: the estimated number of private rows.
+        rows: the estimated number of what is counted.
         warnings: what readers should know of all answers.
+        counted: private rows, or those of the population that survey weights stand for.
     """
 
     answers: tuple[Answer, ...]
@@ -138,6 +139,7 @@ class Answers:
     replicates: int
     rows: int
     warnings: tuple[str, ...] = ()
+    counted: str = "private rows"
 
     def frame(self) -> pd.DataFrame:
         """One row for each number."""
@@ -181,12 +183,11 @@ class Answers:
             blocks.append("\n".join([*table, *(f"* {note}" for note in notes)]))
         foot = (
             f"{100 * self.confidence:g}% intervals for the {self.target}, about {self.rows:,} "
-            "private rows; noise adds: how much longer privacy noise makes the interval"
+            f"{self.counted}; noise adds: how much longer privacy noise makes the interval"
         )
         return "\n\n".join([*blocks, "\n".join([foot, *self.warnings])])
 
-    def __str__(self) -> str:
-        return self.summary()
+    __str__ = summary
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(self.summary())}</pre>"
@@ -267,7 +268,6 @@ def estimate(
     """
     if isinstance(release, LinkedRelease):
         release = TableRelease.of(release)
-    persons = isinstance(release, TableRelease)
     if isinstance(release, TableRelease):
         asked = (ask, model, mean, share, count, difference, risk, [name for name, _ in quantile])
         _refuse_other_tables(release, [text for texts in asked for text in listed(texts)])
@@ -301,21 +301,18 @@ def estimate(
     again = Rerun.of(release) if whole else None
     if evidence.drift:
         warnings += _of_points(release)
-        no_choices = "nothing of support points is replayed: whole changes nothing"
     else:
         evidence, warnings = join(evidence, release, [q.columns for q in questions])
-        no_choices = (
-            f"{release.statement.generator} chose no marginals by the rows: a whole replay is a "
-            "replay"
-        )
     if (unit := release.statement.persons) is not None and unit.max_rows > 1:
         warnings.append(_PERSONS if evidence.counted is None else _ROWS)
     if weighted:
         warnings.append(_SURVEY)
-    if persons:
+    if isinstance(release, TableRelease):
         warnings.append(_LINKED.format(release.schema.title))
     if whole and again is None:
-        warnings.append(no_choices)
+        warnings.append(
+            f"{release.statement.generator} chose no marginals by the rows: whole changes nothing"
+        )
     problems = [Problem(evidence, question, target, rng) for question in questions]
     errors: list[np.ndarray | None] = [None] * len(problems)
     if isinstance(evidence, Evidence):
@@ -344,6 +341,7 @@ def estimate(
         replicates=times if any(e is not None for e in errors) else 0,
         rows=max(1, round(evidence.table_rows)),
         warnings=tuple(warnings),
+        counted="rows of the weighted population" if weighted else "private rows",
     )
 
 
@@ -477,9 +475,12 @@ def _answers(
     confidence: float,
 ) -> list[Answer]:
     """One answer for each number of a question."""
-    error, z, p = _significance(problem.question.null, found, confidence)
     whole = np.maximum(found.sampling + found.noise + found.rows, 1e-300)
-    centre, bottom, top = naive
+    numbers = {key: vars(found)[key] for key in ("low", "high", "fitted", "measured_share")}
+    numbers |= {key: vars(found)[key] / whole for key in ("sampling", "noise", "rows")}
+    numbers |= zip(("naive", "naive_low", "naive_high"), naive, strict=True)
+    tested = _significance(problem.question.null, found, confidence)
+    numbers |= zip(("estimate", "error", "z", "p"), (found.value, *tested), strict=True)
     # A question that is read as one number has all the notes that its parts have.
     every = tuple(dict.fromkeys(note for notes in limits.notes for note in notes))
     unknown = np.isnan(found.value) & (found.measured_share >= ANSWERED)
@@ -488,23 +489,10 @@ def _answers(
         Answer(
             question=problem.question.title,
             term=name,
-            estimate=float(found.value[i]),
-            low=float(found.low[i]),
-            high=float(found.high[i]),
-            fitted=float(found.fitted[i]),
-            sampling=float(found.sampling[i] / whole[i]),
-            noise=float(found.noise[i] / whole[i]),
-            rows=float(found.rows[i] / whole[i]),
-            naive=float(centre[i]),
-            naive_low=float(bottom[i]),
-            naive_high=float(top[i]),
-            measured_share=float(found.measured_share[i]),
             down=0.0 if single else float(limits.down[i]),
             up=0.0 if single else float(limits.up[i]),
             notes=(*(every if single else limits.notes[i]), *((_EMPTY,) if unknown[i] else ())),
-            error=float(error[i]),
-            z=float(z[i]),
-            p=float(p[i]),
+            **{key: float(own[i]) for key, own in numbers.items()},
         )
         for i, name in enumerate(found.names)
     ]

@@ -125,6 +125,8 @@ def as_values(
 # Inside a bin the density is taken to lie within this factor of the bin's own, and within that of a
 # neighbour that differs more; beyond the second factor the bin may be a single value.
 _EVEN, _LUMP = 2.0, 4.0
+# A bought shape may miss so many deviations of its noise of a bin's rows: they may lie anywhere.
+_MISSED = 4.0
 
 
 @dataclass(frozen=True)
@@ -132,37 +134,43 @@ class Bins:
     """What bins hide of a numeric column: the place of every value inside its bin.
 
     Attributes:
-        shares: of each bin among values that are there.
-        half: half of each bin's width.
+        shares: of each bin among values that are there, and 0 for a missing one.
+        room: how far the mean of each bin's values may lie below and above the number that it
+            counts as, a row each, and a missing value.
         factor: by how much the density inside each bin may differ from the bin's own.
-        reach: how far the places may move the column's mean, either way.
     """
 
     shares: np.ndarray
-    half: np.ndarray
+    room: np.ndarray
     factor: np.ndarray
-    reach: float
 
     @classmethod
-    def of(cls, column: IntegerColumn | ContinuousColumn, shares: np.ndarray) -> Bins:
-        """The bins of a column, by the shares of its codes."""
+    def of(
+        cls, column: IntegerColumn | ContinuousColumn, shares: np.ndarray, noise: Sequence[float]
+    ) -> Bins:
+        """The bins of a column, by the shares of its codes; ``noise`` is that of a bought shape."""
         shares = shares[: column.levels] / max(float(shares[: column.levels].sum()), 1e-12)
-        first, last, fraction, owner = _pieces(column)
-        # A shape is bought, too: its noise may be as large as its pieces.
-        pieces = np.bincount(owner, fraction * (last - first), minlength=column.levels)
-        half = np.minimum(pieces, (np.diff(column.edges) - isinstance(column, IntegerColumn)) / 2)
+        middle, (least, most) = bin_middles(column), column.bin_extremes()
+        room = np.maximum([middle - least, most - middle], 0.0)
+        if noise:
+            first, last, fraction, owner = _pieces(column)
+            pieces = np.bincount(owner, fraction * (last - first), minlength=column.levels)
+            upto = np.append(0.0, np.cumsum(column.shape.weights))
+            rows = np.diff(np.interp(column.edges, column.shape.edges, upto))
+            missed = np.minimum(_MISSED * noise[-1] / np.maximum(rows, 1e-12), 1.0)
+            room = np.minimum(room, pieces / 2 + missed * room)
         density = np.maximum(shares / np.diff(column.edges), 1e-12 / np.ptp(column.edges))
         step = np.exp(np.abs(np.diff(np.log(density))))
         factor = np.maximum(np.maximum(np.append(step, 1.0), np.append(1.0, step)), _EVEN)
         factor[factor > _LUMP] = np.inf
-        return cls(shares, half, factor, float(shares @ half))
+        return cls(np.append(shares, 0.0), np.pad(room, ((0, 0), (0, 1))), factor)
 
     @property
     def usual(self) -> np.ndarray:
-        """How far the mean of each bin's values may lie from its middle, by the density."""
+        """How far the mean of each bin's values may lie below and above, by the density."""
         with np.errstate(invalid="ignore"):
             part = (self.factor - 1) / (self.factor + 1)
-        return self.half * np.where(np.isinf(self.factor), 1.0, part)
+        return self.room * np.append(np.where(np.isinf(self.factor), 1.0, part), 0.0)
 
 
 def inside(part: np.ndarray, factor: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

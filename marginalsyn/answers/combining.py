@@ -2,8 +2,10 @@
 
 With B the variance between tables and V their mean own variance, (1 + 1/m) B - V estimates the
 variance of the release's estimate (Raghunathan, Reiter and Rubin 2003). A release's model carries
-the bias that its constraints make once, and models of its replays carry it twice: twice the
-estimate of the release's model less their mean is free of it.
+the bias that its constraints make once, and models of its replays carry it twice: how far these lie
+from that estimates the bias. But constraints shrink noise, too, once more in replays: in small
+tables they vary less than the estimate without bias does, and the bias is uncertain. So half of it
+is taken away, all of it counts as an error, and what tables vary by is widened.
 
 What the release did not measure does not vary between the tables' models: the rule would give it a
 narrow interval around a wrong value. Where the tables vary less than the private table's own
@@ -19,6 +21,7 @@ import numpy as np
 from scipy.stats import chi2
 from scipy.stats import t as student
 
+from marginalsyn.answers.answering import check
 from marginalsyn.answers.estimation import Problem
 from marginalsyn.answers.evidence import Evidence
 from marginalsyn.answers.imputations import FITTED, Index, hash_of
@@ -37,6 +40,8 @@ _ERRORS = ("se", "std_error", "std.error", "std_err")
 # Tables show that a term was not measured if, but for such a chance, they vary by less than this
 # share of what sampling alone would make them vary.
 _CHANCE, _TOO_LITTLE = 0.05, 0.5
+# By so much tables may vary too little, as a standard deviation: see benchmarks/coverage.py.
+_WIDER = 1.2
 
 
 def combine(
@@ -64,8 +69,7 @@ def combine(
     Raises:
         UsageError: a table is missing, unknown, or has no model of its own.
     """
-    if not 0.5 <= confidence <= 0.9999:
-        raise UsageError(f"confidence ({confidence:g}) must be from 0.5 to 0.9999, such as 0.95")
+    check("population", confidence, 0)
     index, frame = Index.read(Path(tables)), _checked(results)
     unknown = sorted({*frame["table"]} - {*index.models})
     if unknown:
@@ -106,7 +110,7 @@ def rule(results: pd.DataFrame, index: Index, confidence: float) -> dict[str, ob
     between = float(every["estimate"].var(ddof=1)) * (1 + 1 / m)
     within = float(every["variance"].mean())
     fitted = float(results["estimate"].to_dict()[FITTED])
-    centre = 2 * fitted - float(every["estimate"].mean())
+    shift = fitted - float(every["estimate"].mean())
     variance, note = between - within, ""
     degrees = (m - 1) * (1 - within / between) ** 2 if between > 0 else 0.0
     if variance <= 0.05 * between or degrees < 2:
@@ -117,6 +121,8 @@ def rule(results: pd.DataFrame, index: Index, confidence: float) -> dict[str, ob
         note = (
             "the tables vary hardly more than their own sampling: draw more of them, with more rows"
         )
+    variance = _WIDER**2 * variance + shift**2
+    centre = fitted + shift / 2
     half = float(student.ppf(0.5 + confidence / 2, degrees)) * variance**0.5
     return {
         "estimate": centre,
@@ -174,12 +180,14 @@ def _checked(results: pd.DataFrame) -> pd.DataFrame:
             f"results ({', '.join(map(str, results.columns))}) must have the columns table, "
             "estimate, and variance or se"
         )
-    numbers = {"estimate": pd.to_numeric(frame["estimate"], errors="coerce")}
-    if "variance" in frame:
-        numbers["variance"] = pd.to_numeric(frame["variance"], errors="coerce")
-    else:
-        numbers["variance"] = pd.to_numeric(frame[error], errors="coerce") ** 2
-    out = pd.DataFrame(numbers)
+    named = ["estimate", "variance" if "variance" in frame else error]
+    out = (
+        frame[named]
+        .apply(pd.to_numeric, errors="coerce")
+        .set_axis(["estimate", "variance"], axis=1)
+    )
+    if "variance" not in frame:
+        out["variance"] **= 2
     out["table"] = [Path(str(name)).name for name in frame["table"]]
     out["about"] = frame["about"].fillna("").astype(str) if "about" in frame else ""
     out["term"] = frame["term"].astype(str) if "term" in frame else "estimate"

@@ -61,7 +61,7 @@ class Problem:
         columns = [schema.followers[c].source if c in follow else c for c in asked]
         self.cells = evidence.cells(tuple(dict.fromkeys(columns)), rng)
         self.asked = self.cells.with_followers(schema, follow)
-        self.statistic = self._statistic(self.asked)
+        self.statistic = self.statistic_on(question, self.asked)
         self.weights = evidence.weights(self.cells)
         self.fitted = self.statistic.value(self.weights)
         self.influence = self.statistic.influence(self.weights, self.fitted)
@@ -204,8 +204,8 @@ class Problem:
             measured_share=self.measured_share,
         )
 
-    def cut_reach(self) -> tuple[np.ndarray, np.ndarray]:
-        """How far bins that conditions cut may move each number down, and up."""
+    def cut_reach(self) -> np.ndarray:
+        """How far bins that conditions cut may move each number down and up, a row each."""
         down, up = np.zeros((2, len(self.value)))
         for key, mask in list(self.cells.cut.items()):
             bins = self.evidence.bins(mask.column)
@@ -213,19 +213,19 @@ class Problem:
                 continue
             for end in (0, 1):
                 moved = {**self.cells.cut, key: mask.moved(bins, end)}
-                statistic = self._statistic(replace(self.asked, cut=moved))
+                statistic = self.statistic_on(self.question, replace(self.asked, cut=moved))
                 effect = statistic.value(self.weights) - self.fitted
                 down, up = np.maximum(down, -effect), np.maximum(up, effect)
-        return down * self.size, up * self.size
+        return np.array([down, up]) * self.size
 
     def stepped(self, evidence: Any, fitted: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """The model's value, moved by the answers' estimate of its projected influence."""
         answers = np.array([line.value(evidence) for line in self.linear])
         return fitted + answers - weights @ self.projected
 
-    def _statistic(self, cells: CodeCombinations) -> Statistic:
-        """The statistic of the question on combinations."""
-        question, counted = self.question, self.evidence.counted
+    def statistic_on(self, question: Question, cells: CodeCombinations) -> Statistic:
+        """The statistic of a question like this one on combinations."""
+        counted = self.evidence.counted
         found = question.on(cells.only(question.columns))
         if counted is None:
             return found
@@ -273,8 +273,7 @@ class Problem:
         ends = np.empty((3, size))
         for k in range(size):
             own = covariance[np.ix_([k, size + k], [k, size + k])]
-            found = fieller(float(means[k]), float(means[size + k]), own, z, inside, np.nan)
-            ends[:, k] = (np.nan,) * 3 if found[1:] == inside else found
+            ends[:, k] = fieller(float(means[k]), float(means[size + k]), own, z, inside)
         # How each ratio moves with top and bottom: to first order, for the correlation alone.
         below = np.maximum(means[size:], 1e-12)
         moves = np.hstack([np.diag(1 / below), np.diag(-ends[0] / below)])
@@ -333,19 +332,18 @@ def fieller(
     covariance: np.ndarray,
     z: float,
     limits: tuple[float, float],
-    fallback: float,
 ) -> tuple[float, float, float]:
-    """A ratio and its interval within limits: all of them where the bottom may be zero.
+    """A ratio and its interval within limits; nothing is known where the bottom may be zero.
 
     Example:
-        >>> fieller(2.0, 4.0, np.zeros((2, 2)), 1.96, (0.0, 1.0), 0.5)
+        >>> fieller(2.0, 4.0, np.zeros((2, 2)), 1.96, (0.0, 1.0))
         (0.5, 0.5, 0.5)
     """
     a = bottom**2 - z**2 * covariance[1, 1]
     b = top * bottom - z**2 * covariance[0, 1]
     c = top**2 - z**2 * covariance[0, 0]
     if a <= 0 or bottom <= 0:
-        return (fallback, *limits)
+        return (math.nan,) * 3
     root = max(b * b - a * c, 0.0) ** 0.5
     value, low, high = np.clip([top / bottom, (b - root) / a, (b + root) / a], *limits).tolist()
-    return value, low, high
+    return (math.nan,) * 3 if (low, high) == limits else (value, low, high)

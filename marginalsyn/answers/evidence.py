@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -57,6 +57,7 @@ class Evidence:
         structure: of a Bayesian network, if it is one.
         laplace: whether the noise has the law of Laplace; else it is Gaussian.
         followers: columns of the schema that the model leaves out, since they follow from others.
+        shape_noise: of bought shapes, by column, one for every level.
     """
 
     schema: Schema
@@ -69,6 +70,7 @@ class Evidence:
     structure: Structure | None = None
     laplace: bool = False
     followers: tuple[str, ...] = ()
+    shape_noise: Mapping[str, Sequence[float]] = field(default_factory=dict)
     # How far the population's shares may lie from those of the rows that stand in: not at all.
     drift: ClassVar[float] = 0.0
 
@@ -88,7 +90,13 @@ class Evidence:
                 "independent"
             )
         found = cls.read(model, release.measurements(), release.schema, statement.neighbours)
-        found = replace(found, laplace=statement.parameters.get("noise") == "laplace")
+        noise: dict[Any, Any] = {
+            c.details["column"]: c.details["sigma"]
+            for c in statement.charges
+            if c.mechanism == "numeric shape"
+        }
+        laplace = statement.parameters.get("noise") == "laplace"
+        found = replace(found, laplace=laplace, shape_noise=noise)
         unit = statement.persons
         if unit is None or unit.max_rows == 1 or each == "person":
             return found
@@ -230,7 +238,8 @@ class Evidence:
         if not isinstance(column, IntegerColumn | ContinuousColumn):
             return None
         source, mapping = self.source(name)
-        return Bins.of(column, np.bincount(mapping, self.shares((source,)), column.size))
+        shares = np.bincount(mapping, self.shares((source,)), column.size)
+        return Bins.of(column, shares, self.shape_noise.get(name, ()))
 
     def joint_noise(self, lines: Sequence[means.Linear], about: np.ndarray) -> np.ndarray:
         """The covariance that privacy noise gives several estimates; see :mod:`means`."""
@@ -270,7 +279,7 @@ class Evidence:
         """The noisy marginals of a replay, with the model that they were drawn from."""
         rows = self.fitted.sample(self.rows, rng) if target == "population" else None
         marginals = tuple(
-            replace(marginal, values=truth + self._noise(marginal, rng))
+            replace(marginal, values=truth + self.noise(marginal, rng))
             for marginal, truth in zip(
                 self.marginals, self._exact_marginals(rows, rng), strict=True
             )
@@ -282,7 +291,8 @@ class Evidence:
         ]
         return replace(found, marginals=tuple(again)) if scale else found
 
-    def _noise(self, marginal: NoisyMarginal, rng: np.random.Generator) -> np.ndarray:
+    def noise(self, marginal: NoisyMarginal, rng: np.random.Generator) -> np.ndarray:
+        """Noise as a marginal has it."""
         shape = marginal.values.shape
         if self.laplace and not marginal.bought:
             return rng.laplace(0.0, marginal.sigma / math.sqrt(2.0), shape)
@@ -348,7 +358,7 @@ class Evidence:
         """The exact marginals of drawn rows, else of the model."""
         if rows is not None:
             codes = rows if all(m.whole for m in self.marginals) else self._unmerged(rows, rng)
-            return [self._count(rows, codes, marginal) for marginal in self.marginals]
+            return [self.count(rows, codes, marginal) for marginal in self.marginals]
         scale = self.rows / self.fitted.total
         wanted = self.fitted.marginals({m.columns for m in self.marginals})
         found = []
@@ -372,7 +382,7 @@ class Evidence:
                 out[own, place] = codes[found]
         return out
 
-    def _count(self, rows: np.ndarray, codes: np.ndarray, marginal: NoisyMarginal) -> np.ndarray:
+    def count(self, rows: np.ndarray, codes: np.ndarray, marginal: NoisyMarginal) -> np.ndarray:
         """Counts over the cells of a marginal, of rows given by merged codes and by their own."""
         names, shape, places = list(self.compression.domain), marginal.values.shape, []
         for name, groups in zip(marginal.columns, marginal.groups, strict=True):
@@ -402,19 +412,11 @@ def _why_not(generator: str) -> str:
     )
 
 
-@dataclass(frozen=True)
-class MeasuredPair:
-    """A pair, and the standard deviation that noise gives the share of one of its cells.
+def measured_pairs(release: Release) -> list[tuple[tuple[str, str], float]]:
+    """The pairs that a release's marginals hold, the best measured first, with their noise.
 
-    A column may have been measured by groups of its codes: a cell is then one of groups.
-    """
-
-    columns: tuple[str, str]
-    noise: float
-
-
-def measured_pairs(release: Release) -> list[MeasuredPair]:
-    """The pairs that a release's marginals hold, the best measured first.
+    That is the standard deviation that it gives the share of one of the pair's cells. A column may
+    have been measured by groups of its codes: a cell is then one of groups.
 
     Example:
         >>> from marginalsyn import Release
@@ -433,5 +435,5 @@ def measured_pairs(release: Release) -> list[MeasuredPair]:
         for pair in itertools.combinations(ordered, 2):
             cells = math.prod(n for name, n in sizes.items() if name not in pair)
             precision[pair] = precision.get(pair, 0.0) + 1.0 / (marginal.sigma**2 * cells)
-    found = [MeasuredPair(p, w**-0.5 / evidence.total[0]) for p, w in precision.items()]
-    return sorted(found, key=lambda pair: pair.noise)
+    found = [(pair, w**-0.5 / evidence.total[0]) for pair, w in precision.items()]
+    return sorted(found, key=lambda own: own[1])

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from marginalsyn.answers.evidence import TARGETS, Evidence, Target
+from marginalsyn.answers.answering import check
+from marginalsyn.answers.evidence import Evidence, Target
 from marginalsyn.errors import DataError, UsageError
 from marginalsyn.graphical.estimation import draw_possible
 from marginalsyn.graphical.soft_rows import SoftTable
@@ -118,8 +119,7 @@ def impute(
             f"folder ({folder}) is there already: if it holds imputations replace it with --force, "
             "else choose another name with --out"
         )
-    if target not in TARGETS:
-        raise UsageError(f"target ({target}) must be one of {', '.join(TARGETS)}")
+    check(target, 0.95, 0)
     if not 5 <= tables <= 1000:
         raise UsageError(f"imputations ({tables}) must be 5 to 1,000; 20 do")
     evidence, rng = Evidence.of(release), np.random.default_rng(seed)

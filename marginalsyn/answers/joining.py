@@ -16,7 +16,7 @@ from marginalsyn.answers.noisy_marginals import NoisyMarginal
 from marginalsyn.graphical import model as pgm
 from marginalsyn.release.linked import PersonsRelease
 from marginalsyn.release.linked_table import TableRelease
-from marginalsyn.weights.columns import check_bought, read_bought
+from marginalsyn.weights.columns import check_bought, columns_of, read_bought
 
 if TYPE_CHECKING:
     from marginalsyn.contract import Measurement
@@ -75,8 +75,7 @@ def join(
 
 def weight_methods(release: Release) -> dict[str, tuple[str, bool]]:
     """For every column of weights its method, and whether its answers were kept."""
-    notes = release.statement.notes.get("weights")
-    entries = notes if isinstance(notes, dict) else {}
+    entries = columns_of(release)
     frame = release.weights()
     names = [] if frame is None else [str(name) for name in frame]
     files = release.statement.files

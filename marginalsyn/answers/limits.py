@@ -22,7 +22,7 @@ from marginalsyn.answers.families import Logistic
 from marginalsyn.answers.means import combine as function_of
 from marginalsyn.answers.means import decompose, weigh
 from marginalsyn.answers.projection import missing_marginals
-from marginalsyn.answers.regression import Fit, Regression
+from marginalsyn.answers.regression import Fit, Regression, Risk
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
 
 # A pair of more cells than this is bounded by its range alone.
@@ -241,19 +241,20 @@ def _binned(problem: Problem) -> list[str]:
             continue
         bins = problem.graphical.bins(name)
         assert bins is not None
-        if bins.reach > 0 and not isinstance(question, Regression):
-            reach = bins.reach if question.null is None else float(bins.shares @ bins.usual)
+        if bins.room.any() and isinstance(question, Risk):
+            found.append(f"{name} is known by its bins alone, and counts as the middle of each")
+        elif bins.room.any():
+            room = bins.room if question.null is None else bins.usual
+            reach = float((room @ bins.shares).max())
             usually = "" if question.null is None else " if they lie there as evenly as next to it"
             found.append(
                 f"{name} is known by its bins alone: where values lie inside them may move its "
-                f"mean by up to {reach:.3g}{usually}, which its interval allows for"
+                f"mean by up to {reach:.3g}{usually}, which the interval allows for"
             )
-        elif bins.reach > 0:
-            found.append(f"{name} is known by its bins alone, and counts as the middle of each")
         ends = [
             end
-            for end, place in (("lower", 0), ("upper", -1))
-            if bins.shares[place] > _CLIPPED and bins.half[place] > 0
+            for end, place in (("lower", 0), ("upper", -2))
+            if bins.shares[place] > _CLIPPED and bins.room[:, place].any()
         ]
         if ends:
             found.append(

@@ -113,15 +113,7 @@ class Linear:
         ``about`` is the value at which an error in the number of rows counts: the mean itself, or
         0 for a mean that is multiplied by that number.
         """
-        rest = self.given(evidence) - about
-        noise = 0.0
-        for c, n, marginal in zip(self.coefficients, self.counts, evidence.marginals, strict=True):
-            if c is None:
-                noise += marginal.sigma**2 * (rest * n) ** 2 * marginal.values.size
-            else:
-                each = np.square(c + rest * n)
-                noise += marginal.sigma**2 * float(each.sum()) * marginal.values.size / each.size
-        return noise / evidence.total[0] ** 2
+        return float(joint_noise(evidence, [self], np.array([about]))[0, 0])
 
     def given(self, evidence: Evidence) -> float:
         """The part without noisy answers: the constant, what public margins add, and the model's

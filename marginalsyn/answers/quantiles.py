@@ -78,20 +78,18 @@ class Quantile(Question):
             low, high = self.between(found.low, found.high, factor)
             value = min(max(value, low), high)
 
-        def one(number: float) -> np.ndarray:
-            return np.array([number])
-
+        own = slice(place, place + 1)
         return replace(
             found,
             names=[self.name or f"{self.level:g} quantile of {self.column}"],
-            value=one(value),
-            low=one(low),
-            high=one(high),
-            fitted=one(fitted),
-            sampling=found.sampling[place : place + 1],
-            noise=found.noise[place : place + 1],
-            rows=found.rows[place : place + 1],
-            measured_share=one(float(found.measured_share.min())),
+            value=np.array([value]),
+            low=np.array([low]),
+            high=np.array([high]),
+            fitted=np.array([fitted]),
+            sampling=found.sampling[own],
+            noise=found.noise[own],
+            rows=found.rows[own],
+            measured_share=found.measured_share.min(keepdims=True),
         )
 
     def printed(

@@ -74,7 +74,7 @@ class Mask:
 
     def moved(self, bins: Bins, end: int) -> Mask:
         """The same where bins that are cut give the least or the most that their density allows."""
-        levels = len(bins.shares)
+        levels = len(bins.factor)
         weights = self.weights.copy()
         own = self.cuts[:levels]
         weights[:levels][own] = inside(weights[:levels][own], bins.factor[own])[end]
@@ -157,21 +157,20 @@ class Question:
         raise NotImplementedError
 
     def hidden(self, problem: Problem) -> np.ndarray:
-        """How far values' places inside their bins may move each number, besides conditions."""
-        return np.zeros(len(problem.value))
+        """How far values' places in their bins may move each number down and up, a row each."""
+        return np.zeros((2, len(problem.value)))
 
     def conclude(self, problem: Problem, confidence: float, errors: np.ndarray | None) -> Estimates:
         """The estimates, from the errors of replays, if any, and what bins hide."""
         found = problem.conclude(confidence, errors)
-        down, up = problem.cut_reach()
-        hidden = self.hidden(problem) * problem.size
-        if not (down.any() or up.any() or hidden.any()):
+        moved = problem.cut_reach() + self.hidden(problem) * problem.size
+        if not moved.any():
             return found
         low, high = (end * problem.size for end in problem.statistic.limits)
         return replace(
             found,
-            low=np.maximum(found.low - down - hidden, low),
-            high=np.minimum(found.high + up + hidden, high),
+            low=np.maximum(found.low - moved[0], low),
+            high=np.minimum(found.high + moved[1], high),
         )
 
     def printed(

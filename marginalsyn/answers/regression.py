@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 # A pull towards zero of this many rows, so that a coefficient without data is finite, and not more.
 _PULL = 1e-9
 _STEPS = 50
+# Of the way to the end of a bin: at the end itself there may be no logarithm.
+_NEAR = 0.99
 # Errors drawn for an excess risk in the linear form.
 _DRAWS = 4000
 # Values of the label of a multinomial or ordinal model.
@@ -60,6 +62,7 @@ class Regression(Question):
     within: tuple[Mask, ...] = ()
     name: str = ""
     contrast: str = ""
+    spec: Any = None
     null = 0.0
 
     @property
@@ -133,6 +136,35 @@ class Regression(Question):
             find_column(self.schema, name, "model")
         return tuple(c for c in self.schema.names if c == self.label or c in used)
 
+    def hidden(self, problem: Problem) -> np.ndarray:
+        """How far each coefficient moves if a column's values lie elsewhere in their bins.
+
+        They lie lower in all of them, or higher, or nearer to the mean, or farther from it.
+        """
+        found, fit = np.zeros((2, len(problem.value))), problem.statistic
+        again = replace(self, spec=(fit.fit if isinstance(fit, Contrast) else fit).spec)  # type: ignore[attr-defined]
+        for name in self._used:
+            cells, bins = problem.asked, problem.evidence.bins(name)
+            if bins is None or not bins.room.any():
+                continue
+            own, codes = cells.frame[name], cells.codes[:, cells.columns.index(name)]
+            below, above = bins.usual[:, codes] * [[-_NEAR], [_NEAR]]
+            high = own > problem.weights @ own.fillna(own.mean())
+            moves = []
+            for far in (below, above, np.where(high, below, above), np.where(high, above, below)):
+                try:
+                    moves.append(again._moved(problem, name, own + far))
+                except UsageError:  # a curve may end before the bin does
+                    inside = (own + far).clip(own.min(), own.max())
+                    moves.append(again._moved(problem, name, inside))
+            found += np.maximum([-np.min(moves, axis=0), np.max(moves, axis=0)], 0.0)
+        return found
+
+    def _moved(self, problem: Problem, name: str, values: Any) -> np.ndarray:
+        """How far each coefficient moves with other values of a column."""
+        cells = replace(problem.asked, frame=problem.asked.frame.assign(**{name: values}))
+        return problem.statistic_on(self, cells).value(problem.weights) - problem.fitted
+
     def on(self, cells: CodeCombinations) -> Statistic:
         """The regression on combinations of its columns."""
         import pandas as pd
@@ -154,7 +186,8 @@ class Regression(Question):
             y = y if self.schema.positive_code != 0 else 1.0 - y
         try:
             with np.errstate(all="ignore"):
-                design = model_matrix(self.right, pd.DataFrame(frame[kept]), na_action="raise")
+                rows = pd.DataFrame(frame[kept])
+                design = model_matrix(self.spec or self.right, rows, na_action="raise")
         except (FormulaicError, ValueError, TypeError, NameError, SyntaxError) as error:
             raise UsageError(f"model ({self.formula}) must fit the columns: {error}") from None
         x = np.asarray(design, dtype=float)
@@ -165,7 +198,8 @@ class Regression(Question):
         if self.family == "ordinal" and features[:1] != ["Intercept"]:
             raise UsageError(f"model ({self.formula}) must have its intercept to be ordinal")
         names = family.names(features, labels)
-        fit = Fit(names, x, y, kept, family, family.maps(x.shape[1], len(labels)), often[kept])
+        maps = family.maps(x.shape[1], len(labels))
+        fit = Fit(names, x, y, kept, family, maps, often[kept], design.model_spec)
         fit.start.append(family.start(x.shape[1], len(labels)))
         return Contrast.of(self.contrast, fit) if self.contrast else fit
 
@@ -272,6 +306,7 @@ class Fit(Statistic):
     family: Family
     maps: np.ndarray
     often: np.ndarray
+    spec: Any
     limits: tuple[float, float] = (-np.inf, np.inf)
     exact: bool = False
     start: list[np.ndarray] = field(default_factory=list, repr=False)

@@ -7,7 +7,7 @@ statement records, and makes its choices again. No private row is read, and noth
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,8 +15,7 @@ import numpy as np
 from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.answers.evidence import Evidence, Target
 from marginalsyn.answers.joining import with_measured
-from marginalsyn.answers.noisy_marginals import NoisyMarginal
-from marginalsyn.contract import Measurement, make_config
+from marginalsyn.contract import make_config
 from marginalsyn.errors import UsageError
 from marginalsyn.host import generate
 from marginalsyn.privacy.budget import Budget
@@ -90,25 +89,12 @@ class Rerun:
         found = Evidence.read(
             synthesis.model, synthesis.measurements, self.schema, statement.neighbours
         )
-        bought = [m for m in evidence.marginals if m.bought]
-        if not bought:
-            return found
-        names = list(own.names)
-        return with_measured(found, [_measured(marginal, codes, names, rng) for marginal in bought])
-
-
-def _measured(
-    marginal: NoisyMarginal, codes: np.ndarray, names: list[str], rng: np.random.Generator
-) -> Measurement:
-    """A marginal that was bought with weights, of the drawn rows, with its noise."""
-    places = tuple(codes[:, names.index(c)] for c in marginal.columns)
-    keys = np.ravel_multi_index(places, marginal.values.shape)
-    counts = np.bincount(keys, minlength=marginal.values.size).reshape(marginal.values.shape)
-    return Measurement(
-        columns=marginal.columns,
-        values=counts + rng.normal(0.0, marginal.sigma, counts.shape),
-        sigma=marginal.sigma,
-    )
+        bought = [
+            replace(m, values=evidence.count(merged, codes, m) + evidence.noise(m, rng))
+            for m in evidence.marginals
+            if m.bought
+        ]
+        return with_measured(found, bought) if bought else found
 
 
 def _budget(release: Release) -> Budget:

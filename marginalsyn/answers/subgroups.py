@@ -199,7 +199,7 @@ class Subgroups(Question):
         statistic = problem.statistic
         assert isinstance(statistic, Ratios)
         below = np.maximum(problem.weights @ statistic.bottoms, 1e-12)
-        found = np.zeros(len(below))
+        found = np.zeros((2, len(below)))
         for number, part in enumerate(self._parts):
             # A mean by itself has all of its bins; means next to each other what is usual.
             far = _far(problem, part.column, usual=bool(self.compared))
@@ -209,23 +209,26 @@ class Subgroups(Question):
             own = slice(number * size, (number + 1) * size)
             if part.counts:
                 masks = [members(group.masks, problem.asked) for group in part.groups]
-                found[own] = far @ np.stack(masks, axis=1)
+                found[:, own] = far @ np.stack(masks, axis=1)
             else:
-                found[own] = far @ statistic.bottoms[:, own] / below[own]
+                found[:, own] = far @ statistic.bottoms[:, own] / below[own]
+        scale = np.ones(len(problem.fitted))
         if statistic.quotient:
-            found = found / np.maximum(statistic.ratios(problem.weights), 1e-12)
-            return np.abs(statistic.contrast) @ found * problem.fitted
-        return np.asarray(np.abs(statistic.contrast) @ found)
+            ratios = np.maximum(statistic.ratios(problem.weights), 1e-12)
+            found, scale = found / ratios, problem.fitted
+        # What is subtracted moves a number the other way.
+        add, less = np.maximum(statistic.contrast, 0.0), np.maximum(-statistic.contrast, 0.0)
+        return np.asarray(scale * (found @ add.T + found[::-1] @ less.T))
 
 
 def _far(problem: Problem, column: str, *, usual: bool) -> np.ndarray | None:
-    """How far values' places inside their bins may move the sum over each combination."""
+    """How far places in bins may move the sum over each combination down and up, a row each."""
     bins = problem.evidence.bins(column) if column else None
     if bins is None:
         return None
-    reach = np.append(bins.usual if usual else bins.half, 0.0)
     codes = problem.asked.codes[:, problem.asked.columns.index(column)]
-    return np.asarray(problem.weights * reach[np.minimum(codes, len(reach) - 1)])
+    room = bins.usual if usual else bins.room
+    return problem.weights * room[:, codes]
 
 
 @dataclass(frozen=True)
@@ -270,10 +273,11 @@ class Standardised(Question):
         assert isinstance(statistic, Weighted)
         far = _far(problem, self.part.column, usual=False)
         if far is None:
-            return np.zeros(len(problem.value))
+            return super().hidden(problem)
         bottoms = statistic.inner.bottoms
         found = far @ bottoms / np.maximum(problem.weights @ bottoms, 1e-12)
-        return np.asarray(found.reshape(len(problem.value), -1) @ statistic.shares(problem.weights))
+        found = found.reshape(2, len(problem.value), -1)
+        return np.asarray(found @ statistic.shares(problem.weights))
 
     def conclude(self, problem: Problem, confidence: float, errors: np.ndarray | None) -> Estimates:
         """The means; of a group nothing is known that may have no row in a stratum."""

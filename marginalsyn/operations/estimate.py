@@ -155,8 +155,7 @@ class Estimate(OfRelease["Answers"]):
         warnings = dict.fromkeys(note for answer in found.answers for note in answer.notes)
         note = (
             f"Intervals for {_whole(found)}, from the release alone; about {found.rows:,} "
-            f"{'persons' if release.schema.survey_weight else 'private rows'}. sampling, noise, "
-            "rows: shares of the variance."
+            f"{found.counted}. sampling, noise, rows: shares of the variance."
         )
         return Result(
             found, found.to_json(), list(_tables(found)), [*warnings, *found.warnings], [note]
@@ -181,21 +180,24 @@ def _by_question(found: Answers) -> dict[str, list[Answer]]:
 def _tables(found: Answers) -> Iterator[str | Columns]:
     """A table for each question."""
     for title, own in _by_question(found).items():
-        head = ["term", "estimate", f"{100 * found.confidence:g}% interval", *VARIANCE, "naive fit"]
-        rows = [_row(answer) for answer in own]
-        if any(answer.down != answer.up for answer in own):
-            head.append("if unmeasured pairs differ")
-        else:
-            rows = [row[:-1] for row in rows]
-        if not all(math.isnan(answer.p) for answer in own):
-            head.insert(3, "p")
-            shown = (
-                "" if math.isnan(a.p) else f"{a.p:.3f}" if a.p >= 0.001 else "<.001" for a in own
-            )
-            rows = [(*row[:3], p, *row[3:]) for row, p in zip(rows, shown, strict=True)]
         yield title
-        yield Columns(head, rows, right=("estimate", "p", *VARIANCE))
+        yield Columns(*_table(own, found.confidence), right=("estimate", "p", *VARIANCE))
         yield ""
+
+
+def _table(own: Sequence[Answer], confidence: float) -> tuple[list[str], list[tuple[object, ...]]]:
+    """A question's head and rows."""
+    head = ["term", "estimate", f"{100 * confidence:g}% interval", *VARIANCE, "naive fit"]
+    rows = [_row(answer) for answer in own]
+    if any(answer.down != answer.up for answer in own):
+        head.append("if unmeasured pairs differ")
+    else:
+        rows = [row[:-1] for row in rows]
+    if not all(math.isnan(answer.p) for answer in own):
+        head.insert(3, "p")
+        shown = ("" if math.isnan(a.p) else f"{a.p:.3f}" if a.p >= 0.001 else "<.001" for a in own)
+        rows = [(*row[:3], p, *row[3:]) for row, p in zip(rows, shown, strict=True)]
+    return head, rows
 
 
 # An interval that is narrower than this share of its ends follows from public margins alone.
@@ -259,25 +261,13 @@ def _page(found: Answers, title: str, stamp: str) -> str:
             for a, label in zip(own, _labels([a.term for a in own]), strict=True)
             if not math.isnan(a.low)
         ]
-        head: tuple[str, ...] = ("term", "estimate", "low", "high", *VARIANCE)
-        rows: list[tuple[object, ...]] = [
-            (a.term, a.estimate, a.low, a.high, a.sampling, a.noise, a.rows)
-            if a.measured
-            else (a.term, a.why, *[""] * 5)
-            for a in own
-        ]
-        if any(a.down != a.up for a in own):
-            head = (*head, "lowest if unmeasured pairs differ", "highest")
-            rows = [
-                (*row, a.fitted + a.down, a.fitted + a.up) for row, a in zip(rows, own, strict=True)
-            ]
         # On one axis the narrow intervals among wide ones could not be seen.
         widths = [span.ends[1] - span.ends[0] for span in spans]
         alike = len(spans) > MANY or max(widths, default=0) <= UNLIKE * min(widths, default=0)
         charts = [spans] if alike and spans else [[span] for span in spans]
         notes = dict.fromkeys(note for a in own for note in a.notes)
         drawn = [Dots(question, c, caption=about if c is charts[-1] else "") for c in charts]
-        items: list[Item] = [*drawn, Table(head, rows), *map(Note, notes)]
+        items: list[Item] = [*drawn, Table(*_table(own, found.confidence)), *map(Note, notes)]
         sections.append(Section(f"q{number}", question, items))
     lead = (
         f"Intervals for {_whole(found)}, computed from the release alone: they know its privacy "
@@ -290,7 +280,7 @@ def _page(found: Answers, title: str, stamp: str) -> str:
         stamp=stamp,
         private=stamp != OPEN,
         lead=lead,
-        figures={"private rows, about": found.rows},
+        figures={f"{found.counted}, about": found.rows},
         sections=sections,
         foot="Made by: marginalsyn estimate",
     )

@@ -177,15 +177,13 @@ class NoisyCoefficients(LinearConfig):
         "for at most 20 coefficients).",
     )
 
-    def set_up(
-        self, target: Target, budget: Budget, least: float = 0.0
-    ) -> tuple[Regression, CoefficientNoise]:
+    def set_up(self, target: Target, budget: Budget) -> tuple[Regression, CoefficientNoise]:
         """The regression, its penalty chosen for the noise, and the noise."""
 
         def deviation(regression: Regression) -> float:
             return self._noise(regression, budget).deviation * regression.spread
 
-        regression = self.regression(target, budget.neighbours, deviation, least)
+        regression = self.regression(target, budget.neighbours, deviation)
         return regression, self._noise(regression, budget)
 
     def _noise(self, regression: Regression, budget: Budget) -> CoefficientNoise:

@@ -95,7 +95,7 @@ class Conditional:
         shares = weights / max(float(weights.sum()), 1e-300)
         # How many private rows each released row stands for.
         self.masses = shares * max(target.rows, 1.0)
-        x = self._features.of_codes(np.delete(codes, self.place, axis=1))[:, :-1]
+        x = self._others(codes)
         self._centre = shares @ x
         centred = x - self._centre
         variances, axes = np.linalg.eigh((centred * shares[:, None]).T @ centred)
@@ -122,10 +122,6 @@ class Conditional:
             return LabelRows(np.zeros((0, self.width)), np.zeros((0, self.tilt.width)))
         inputs, labels = zip(*parts, strict=True)
         return LabelRows(np.concatenate(inputs), np.concatenate(labels))
-
-    def chunks(self, codes: np.ndarray, weights: np.ndarray | None = None) -> Chunks:
-        """The same rows a chunk at a time; kept in memory where they are few."""
-        return Chunks(self, codes, weights)
 
     def log_ratio(self, rows: LabelRows, outputs: np.ndarray) -> np.ndarray:
         """log p(y | x) / q(y | x) of each row, tilted by a network's outputs."""
@@ -169,9 +165,11 @@ class Conditional:
         )
         return max(self.entropy - loss - self._slopes.size / len(rows), 0.0)
 
+    def _others(self, codes: np.ndarray) -> np.ndarray:
+        return self._features.of_codes(np.delete(codes, self.place, axis=1))[:, :-1]
+
     def _part(self, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        x = self._features.of_codes(np.delete(codes, self.place, axis=1))[:, :-1]
-        inputs = (x - self._centre) @ self._whiten
+        inputs = (self._others(codes) - self._centre) @ self._whiten
         return inputs, np.column_stack([self._logs(inputs), codes[:, self.place]])
 
     def _logs(self, inputs: np.ndarray) -> np.ndarray:
@@ -218,6 +216,7 @@ class Conditional:
 class Chunks:
     """Private rows as inputs and labels, some at a time, as often as they are asked for.
 
+    They are kept in memory where they are few.
     Where rows have weights, those of a chunk have the same one: there are few sizes of weights.
     """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -170,8 +171,5 @@ def say_worth(measured: Mapping[str, Any]) -> str:
 
 def _meaning(shape: float) -> str:
     """What k-hat says (Vehtari et al. 2024)."""
-    if shape < 0.5:
-        return "good"
-    if shape <= 0.7:
-        return "usable"
-    return "unreliable" if shape <= 1 else "very unreliable"
+    words = ("good", "usable", "unreliable", "very unreliable")
+    return words[bisect_left((0.5, USABLE_SHAPE, 1.0), shape)]

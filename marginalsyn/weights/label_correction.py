@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from marginalsyn.weights.conditional import LabelRows
+from marginalsyn.weights.dense import split
 from marginalsyn.weights.logistic import EFFECT
 from marginalsyn.weights.noisy_newton import PRIORS, pool, posterior_mean, secant, shrink
 from marginalsyn.weights.per_row import RowNetwork, build_network
@@ -183,15 +184,18 @@ class LabelCorrection:
     def _bends(self) -> tuple[np.ndarray, float]:
         """The curvatures of the coefficients at first, and the variance of the noise in a sum."""
         made = self.conditional
-        rows, masses = made.sample
-        x = _ones(rows.inputs)
-        lengths = np.linalg.norm(x, axis=1)
-        chances = np.exp(rows.logs)
-        clip = _quantile(_norms(chances, made.tilt.scores, lengths), chances * masses[:, None])
-        size = x.shape[1] * made.outputs
-        hessian, _ = self._curvature(x, rows, masses, lengths, np.zeros(size), clip)
+        x = _ones(made.sample[0].inputs)
+        clip = self._first_clip(x)
+        hessian, _ = self._curvature(x, np.zeros(x.shape[1] * made.outputs), clip)
         bends = np.maximum(np.linalg.eigvalsh(hessian), 1e-12)
         return bends, (self.neighbours.l1 * clip * self.multipliers[0]) ** 2 / LINEAR_STEPS
+
+    def _first_clip(self, x: np.ndarray) -> float:
+        """The clipping norm where no chance is tilted yet."""
+        rows, masses = self.conditional.sample
+        chances = np.exp(rows.logs)
+        offsets = _offsets(chances, self.conditional.tilt.scores)
+        return _quantile(_norms(x, offsets), chances * masses[:, None])
 
     # -- Newton's method on coefficients of fixed inputs ------------------------------------------
 
@@ -208,15 +212,12 @@ class LabelCorrection:
         Every step gives (the noisy gradient) + H u, which is H times the best coefficients up to
         noise; what they say together is shrunk by a prior whose variances have the most evidence.
         """
-        tilt, made = self.conditional.tilt, self.conditional
-        rows, masses = made.sample
-        x, outputs = _ones(inputs(rows)), made.outputs
+        made = self.conditional
+        x, outputs, rng = _ones(inputs(made.sample[0])), made.outputs, np.random.default_rng(0)
         network = build_network(
-            self.engine, x.shape[1] - 1, (), np.random.default_rng(0), loss=tilt, outputs=outputs
+            self.engine, x.shape[1] - 1, (), rng, loss=made.tilt, outputs=outputs
         )
-        lengths = np.linalg.norm(x, axis=1)
-        chances = np.exp(rows.logs)
-        clip = _quantile(_norms(chances, tilt.scores, lengths), chances * masses[:, None])
+        clip = self._first_clip(x)
         groups = np.repeat(np.arange(len(blocks)), [outputs * size for size in blocks])
         usual = max(2 * INFORMATION * made.entropy, 1e-6)
         now = np.zeros(x.shape[1] * outputs)
@@ -230,7 +231,7 @@ class LabelCorrection:
             network.assign(now)
             reach = self.neighbours.l1 * clip * multiplier
             slopes = -ask(network, inputs, clip, multiplier)
-            hessian, shift = self._curvature(x, rows, masses, lengths, now, clip)
+            hessian, shift = self._curvature(x, now, clip)
             asked.append(slopes - shift)
             places.append(now)
             if last is not None:
@@ -248,20 +249,14 @@ class LabelCorrection:
         return now.reshape(-1, outputs), clip, tuple(float(one) for one in priors)
 
     def _curvature(
-        self,
-        x: np.ndarray,
-        rows: LabelRows,
-        masses: np.ndarray,
-        lengths: np.ndarray,
-        now: np.ndarray,
-        clip: float,
+        self, x: np.ndarray, now: np.ndarray, clip: float
     ) -> tuple[np.ndarray, np.ndarray]:
         """What the sum changes by with the coefficients, and what it is where they are right."""
         tilt, outputs = self.conditional.tilt, self.conditional.outputs
+        rows, masses = self.conditional.sample
         chances = tilt.chances(x @ now.reshape(-1, outputs), rows.logs)
         offsets = _offsets(chances, tilt.scores)
-        norms = lengths[:, None] * np.linalg.norm(offsets, axis=2)
-        kept = chances * masses[:, None] * (clip / np.maximum(clip, norms))
+        kept = chances * masses[:, None] * (clip / np.maximum(clip, _norms(x, offsets)))
         shift = x.T @ np.einsum("nk,nkm->nm", kept, offsets)
         wide = x.shape[1]
         hessian = np.zeros((wide, outputs, wide, outputs))
@@ -303,11 +298,7 @@ class LabelCorrection:
                 norms = _joint_norms(rows.inputs, hidden, top, offsets)
                 clip = _quantile(norms, chances * masses[:, None])
             noisy = -ask(network, lambda part: part.inputs, clip, multiplier)
-            sizes = [part.size for part in parts]
-            slopes = [
-                piece.reshape(part.shape)
-                for piece, part in zip(np.split(noisy, np.cumsum(sizes)[:-1]), parts, strict=True)
-            ]
+            slopes = split(noisy, [part.shape for part in parts])
             # By the end about so much noise is left in the mean of the steps.
             noise = (self.neighbours.l1 * clip * multiplier) ** 2 * 2 / self.steps
             curve = masses * np.einsum("nk,nkm,nkm->n", chances, offsets, offsets) / outputs
@@ -349,10 +340,10 @@ def _offsets(chances: np.ndarray, scores: np.ndarray) -> np.ndarray:
     return scores[None] - (chances @ scores)[:, None, :]  # type: ignore[no-any-return]
 
 
-def _norms(chances: np.ndarray, scores: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+def _norms(x: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     """The gradient's norm for every row and class."""
-    offsets = _offsets(chances, scores)
-    return lengths[:, None] * np.linalg.norm(offsets, axis=2)  # type: ignore[no-any-return]
+    lengths = np.linalg.norm(x, axis=1)[:, None]
+    return lengths * np.linalg.norm(offsets, axis=2)  # type: ignore[no-any-return]
 
 
 def _joint_norms(

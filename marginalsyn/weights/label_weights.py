@@ -12,7 +12,7 @@ import numpy as np
 from marginalsyn.contract import LogWeights, Plan, WeightEstimator
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.features import weighted_codes
-from marginalsyn.weights.conditional import Conditional
+from marginalsyn.weights.conditional import Chunks, Conditional
 from marginalsyn.weights.label_correction import (
     NETWORK_STEPS,
     Ask,
@@ -114,7 +114,7 @@ class LabelWeights(WeightEstimator):
         build_network(self.engine, 1, (1,), np.random.default_rng(0))
 
     def __call__(self, rows: Any, *, progress: Progress) -> LogWeights:
-        private = self.conditional.chunks(*weighted_codes(rows))
+        private = Chunks(self.conditional, *weighted_codes(rows))
         start = rows.noise.post.integers(2**62)
         fitted = self._fit(ask_privately(rows, private, PURPOSE), start, progress, "train")
         own = fitted.outputs(self.conditional.rows)
@@ -122,8 +122,7 @@ class LabelWeights(WeightEstimator):
         notes: dict[str, Any] = {}
         if self.units and self.shrink:
             alone = self._alone(rows.noise, start, progress)
-            kept = signal_share(_spread(own), alone)
-            notes = {"rehearsed_noise": alone, "kept_of_log_weights": kept}
+            kept, notes = signal_share(_spread(own), alone)
 
         def score(frame: pd.DataFrame) -> np.ndarray:
             given = self.conditional.encode(Codec(self.target.schema).encode(frame))
@@ -219,13 +218,14 @@ def _spread(outputs: np.ndarray) -> float:
     return float(np.sqrt(np.var(outputs, axis=0).sum()))
 
 
-def signal_share(spread: float, alone: float) -> float:
-    """The factor for noisy log-weights: the share of their variance that is signal.
+def signal_share(spread: float, alone: float) -> tuple[float, dict[str, float]]:
+    """The factor for noisy log-weights, the share of their variance that is signal, with notes.
 
     It is the factor with the least mean squared error, once the noise's own spread is known.
 
     Example:
-        >>> signal_share(2.0, 1.0), signal_share(1.0, 2.0)
+        >>> signal_share(2.0, 1.0)[0], signal_share(1.0, 2.0)[0]
         (0.75, 0.0)
     """
-    return 0.0 if spread <= alone else 1.0 - (alone / spread) ** 2
+    kept = 0.0 if spread <= alone else 1.0 - (alone / spread) ** 2
+    return kept, {"rehearsed_noise": alone, "kept_of_log_weights": kept}

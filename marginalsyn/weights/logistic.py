@@ -6,7 +6,6 @@ y_i of 1 or -1 and masses m_i; the constant is among the features and regularise
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -126,9 +125,7 @@ def _derivatives(
     return gradient, hessian
 
 
-def choose_penalty(
-    synthetic: FeatureRows, *, rows: float, noise: float, least: float = 1.0
-) -> float:
+def choose_penalty(synthetic: FeatureRows, *, rows: float, noise: float) -> float:
     """The penalty L that balances noise against shrinkage, from public numbers only.
 
     Noise in a log-weight has a standard deviation of ``noise`` / L; a log ratio is shrunk by
@@ -139,10 +136,9 @@ def choose_penalty(
         synthetic: the synthetic rows, which are public.
         rows: a public estimate of the number of private rows.
         noise: the standard deviation at a penalty of 1.
-        least: the smallest penalty to choose.
     """
     curvature = _curvature(synthetic, rows)
-    grid = np.exp(np.linspace(math.log(least), math.log(least) + 28.0, 400))
+    grid = np.exp(np.linspace(0.0, 28.0, 400))
     lost = grid[:, None] / (grid[:, None] + curvature)
     errors = (noise / grid) ** 2 + EFFECT**2 * np.mean(lost**2, axis=1)
     return float(grid[int(np.argmin(errors))])
@@ -197,7 +193,6 @@ class LinearConfig(WeightConfig):
         target: Target,
         neighbours: Neighbours,
         noise_of: Callable[[Regression], float],
-        least: float = 0.0,
     ) -> Regression:
         """The regression on a target, its penalty chosen for a noise unless one is given.
 
@@ -205,7 +200,6 @@ class LinearConfig(WeightConfig):
             target: the synthetic rows.
             neighbours: the relation of the sensitivity.
             noise_of: the noise's standard deviation in a log-weight, given the regression.
-            least: no chosen penalty is smaller.
         """
         given = self.penalty if self.penalty is not None else 1.0
         features = Features(target.schema, self.crosses)
@@ -221,9 +215,7 @@ class LinearConfig(WeightConfig):
         if self.penalty is not None:
             return whole
         # Noise is proportional to 1 / penalty.
-        penalty = choose_penalty(
-            whole.synthetic, rows=target.rows, noise=noise_of(whole), least=max(1.0, least)
-        )
+        penalty = choose_penalty(whole.synthetic, rows=target.rows, noise=noise_of(whole))
         return whole.with_penalty(penalty)
 
 

@@ -171,23 +171,23 @@ def pareto_smooth(log_weights: np.ndarray) -> tuple[np.ndarray, float]:
     from arviz_stats.base import array_stats
 
     values = np.asarray(log_weights, dtype=np.float64)
-    size = values.size
+    size, as_they_are = values.size, (values.copy(), -math.inf)
     tail = min(0.2 * size, 3 * math.sqrt(size)) if size > 255 else size / 5
     if tail < 5:
-        return values.copy(), -math.inf
+        return as_they_are
     ordered = np.sort(values)
     # A tail of weights that are equal up to rounding is bounded: there is nothing to fit.
     if ordered[-1] - ordered[-math.ceil(tail) - 1] < 1e-9:
-        return values.copy(), -math.inf
+        return as_they_are
     # arviz-stats (0.5 and 1.3 alike) takes log-ratios with their sign turned.
     try:
         with np.errstate(all="ignore"):
             smoothed, shape = array_stats.psislw(-values)
     except ValueError:  # a tail of equal values
-        return values.copy(), -math.inf
+        return as_they_are
     smoothed, shape = np.asarray(smoothed), float(shape)
     if not (np.isfinite(smoothed).all() and math.isfinite(shape)):
-        return values.copy(), -math.inf
+        return as_they_are
     return smoothed + (log_mean(values) - log_mean(smoothed)), shape
 
 

@@ -48,12 +48,9 @@ class AnswersReport(Report):
             labels = schema.column(name).labels()
             own = [a for a in found.answers if a.question == f"share {name}"]
             shares[name] = [
-                {
-                    "value": label,
-                    "share": a.estimate if a.measured else None,
-                    "low": a.low if a.measured else None,
-                    "high": a.high if a.measured else None,
-                }
+                {"value": label, "share": a.estimate, "low": a.low, "high": a.high}
+                if a.measured
+                else {**dict.fromkeys(_KEYS), "value": label}
                 for label, a in zip(labels, own, strict=True)
             ]
         return {
@@ -62,10 +59,10 @@ class AnswersReport(Report):
             "rows": found.rows,
             "confidence": found.confidence,
             "shares": shares,
-            "pairs": [{"columns": list(p.columns), "noise": p.noise} for p in pairs],
+            "pairs": [{"columns": list(pair), "noise": noise} for pair, noise in pairs],
             "every": len(schema.names) * (len(schema.names) - 1) // 2,
             "commands": _commands(
-                _label(release), names, [p.columns for p in pairs], tables=not potential
+                _label(release), names, [pair for pair, _ in pairs], tables=not potential
             ),
         }
 

@@ -205,14 +205,14 @@ class DpMlp(WeightEstimator):
         start = network.parameters
         private = self._persons(rows) if rows.persons else self._inputs(rows)
         self._train(network, private, rows.noise, progress)
-        values, kept, notes, warnings = self._synthetic.map(network.log_odds), 1.0, {}, []
+        values, kept, warnings = self._synthetic.map(network.log_odds), 1.0, list[str]()
+        notes = dict[str, float]()
         if self.config.shrink:
             trained = network.parameters
             network.assign(start)
             alone = self._rehearse(network, rows.noise, progress)
             network.assign(trained)
-            kept = signal_share(float(np.std(values)), alone)
-            notes = {"rehearsed_noise": alone, "kept_of_log_weights": kept}
+            kept, notes = signal_share(float(np.std(values)), alone)
             warnings = [] if kept > 0 else [NOTHING]
 
         def score(frame: pd.DataFrame) -> np.ndarray:

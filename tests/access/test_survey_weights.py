@@ -138,6 +138,8 @@ def test_rows_and_totals_are_those_of_the_population(survey, tmp_path):
     assert "it counts with its survey weight (column 'weight'), at most 300" in (
         release.statement.unit
     )
+    summary = release.ask("count(sex)", replicates=0).summary()
+    assert "rows of the weighted population; noise adds" in summary
     for answer in release.estimate(count="sex", seed=1).itertuples():
         truth = weights[survey["sex"] == answer.term[-1]].sum()
         half = (answer.high - answer.low) / 2

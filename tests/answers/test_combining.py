@@ -48,17 +48,19 @@ def test_the_rule_covers_what_it_says_where_the_bias_comes_twice(tmp_path: Path)
         )
         found = combine(results, tmp_path).iloc[0]
         held.append(found["low"] <= 3 <= found["high"])
-    assert 0.90 < np.mean(held) < 0.99
+    # What the bias is counts as an error of its own.
+    assert np.mean(held) > 0.97
 
 
-def test_the_rule_is_that_of_the_paper(tmp_path: Path) -> None:
+def test_the_rule_is_that_of_the_paper_and_wider(tmp_path: Path) -> None:
     names = folder_of(tmp_path, count=5)
     estimates = [10.0, 9.0, 11.0, 13.0, 12.0, 10.0]
     results = pd.DataFrame({"Table": names, "estimate": estimates, "se": 0.5, "term": "x"})
     found = combine(results, tmp_path).iloc[0]
     between = 1.2 * np.var(estimates[1:], ddof=1)
-    assert found["estimate"] == pytest.approx(20 - 11)
-    assert found["se"] ** 2 == pytest.approx(between - 0.25)
+    # Half of the bias is taken away, all of it counts as an error, and tables vary a little more.
+    assert found["estimate"] == pytest.approx(10 + (10 - 11) / 2)
+    assert found["se"] ** 2 == pytest.approx(1.44 * (between - 0.25) + 1)
     assert found["df"] == pytest.approx(4 * (1 - 0.25 / between) ** 2)
     small = combine(results.assign(se=2.0), tmp_path).iloc[0]
     assert small["se"] > 0

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from marginalsyn import Schema
 from marginalsyn.answers.code_combinations import CodeCombinations, as_values
+from marginalsyn.answers.estimation import Problem
+from marginalsyn.answers.evidence import Evidence
 from marginalsyn.answers.questions import read_question
 from marginalsyn.answers.regression import Regression
 from marginalsyn.errors import UsageError
@@ -24,6 +29,39 @@ SCHEMA = Schema(
     label="ill",
     positive=True,
 )
+
+
+Make = Callable[..., tuple[Evidence, np.ndarray]]
+
+
+@pytest.mark.parametrize("formula", ["ill ~ pay", "pay ~ ill", "ill ~ log(pay)", "ill ~ bs(pay)"])
+def test_an_interval_of_a_coefficient_holds_what_bins_may_move(
+    evidence_of: Make, formula: str
+) -> None:
+    bins = (100, 200, 400, 800, 1600)
+    pay = IntegerColumn(name="pay", lower=1, upper=9999, bins=bins)
+    schema = Schema(columns=(pay, BooleanColumn(name="ill")), label="ill", positive=True)
+    rng = np.random.default_rng(0)
+    numbers = np.clip(np.exp(rng.normal(5, 1.2, 100_000)), 1, 9999).astype(int)
+    chance = 1 / (1 + np.exp(1 - numbers / 500))
+    frame = pd.DataFrame({"pay": numbers.astype(float), "ill": rng.random(100_000) < chance})
+    codes = np.searchsorted(bins, numbers, side="right")
+    counts = np.zeros((6, 2))
+    np.add.at(counts, (codes, frame["ill"].astype(int)), 1)
+    marginals = [(("pay", "ill"), 1.0), (("pay",), 1.0), (("ill",), 1.0)]
+    evidence, _ = evidence_of({"pay": 6, "ill": 2}, marginals, seed=0, counts=counts, schema=schema)
+    question = Regression(formula, schema)
+    problem = Problem(evidence, question, "table", np.random.default_rng(0))
+    bare, found = problem.conclude(0.95, None), question.conclude(problem, 0.95, None)
+    assert ((found.low < bare.low) & (bare.high < found.high)).all()
+    frame["ill"] = pd.Categorical.from_codes(frame["ill"].astype(int), ["False", "True"])
+    own = CodeCombinations(
+        ("pay", "ill"), np.stack([codes, frame["ill"].cat.codes], 1), frame, None
+    )
+    truth = question.on(own).value(np.full(len(frame), 1 / len(frame)))
+    if "bs" not in formula:  # whose ends are those of the first and the last bin
+        assert ((found.low <= truth) & (truth <= found.high)).all()
+        assert not ((bare.low <= truth) & (truth <= bare.high)).all()
 
 
 def combinations_of(columns: tuple[str, ...]) -> tuple[CodeCombinations, np.ndarray]:

@@ -22,7 +22,7 @@ from marginalsyn.privacy.charges import (
 from marginalsyn.privacy.noise import SeededNoise
 from marginalsyn.privacy.rounded_normal import RoundedGaussian
 from marginalsyn.privacy.zcdp import gaussian_rho
-from marginalsyn.weights.conditional import Conditional, LabelRows
+from marginalsyn.weights.conditional import Chunks, Conditional, LabelRows
 from marginalsyn.weights.label_correction import (
     GRID_BITS,
     LINEAR_STEPS,
@@ -74,7 +74,7 @@ def test_one_person_moves_the_rounded_sums_by_what_is_paid_for(k, units) -> None
         place, new = int(rng.integers(len(codes))), random_codes(schema, 1, rng)
         replaced = np.vstack([np.delete(codes, place, 0), new])
         sums = [
-            np.rint(clipped_total(network, made.chunks(t), _inputs, clip) * 2**GRID_BITS / clip)
+            np.rint(clipped_total(network, Chunks(made, t), _inputs, clip) * 2**GRID_BITS / clip)
             for t in (codes, np.delete(codes, place, 0), replaced)
         ]
         one, two = (float(np.linalg.norm(sums[0] - other)) for other in sums[1:])
@@ -95,7 +95,7 @@ def test_the_order_of_rows_and_blocks_hardly_changes_a_sum() -> None:
     network = build_network("numpy", made.width, (), rng, loss=made.tilt, outputs=made.outputs)
     network.assign(rng.normal(size=network.size))
     sums = [
-        clipped_total(network, made.chunks(rows), _inputs, 0.5)
+        clipped_total(network, Chunks(made, rows), _inputs, 0.5)
         for rows in (codes, codes[::-1], rng.permutation(codes))
     ]
     assert max(np.abs(sums[0] - other).max() for other in sums[1:]) < 0.5 * 2.0**-GRID_BITS / 100
@@ -139,7 +139,7 @@ def test_noise_of_a_sum_has_the_size_that_is_paid_for() -> None:
         draw=lambda law, values, *, l2, purpose: noise.draw(law, values),
     )
     for rows in (0, 300):
-        chunks = made.chunks(random_codes(schema, rows, rng))
+        chunks = Chunks(made, random_codes(schema, rows, rng))
         found = ask_privately(visit, chunks, "")(network, _inputs, 2.0, 1.5)  # type: ignore[arg-type]
         drawn = found - clipped_total(network, chunks, _inputs, 2.0)
         sigma = 1.5 * 2 * 2.0
@@ -156,8 +156,7 @@ def test_one_newton_step_is_the_exact_posterior_on_a_small_case() -> None:
     rows, masses = made.sample
     x = np.column_stack([rows.inputs, np.ones(len(rows))])
     now = rng.normal(0, 0.3, x.shape[1] * made.outputs)
-    lengths = np.linalg.norm(x, axis=1)
-    hessian, shift = how._curvature(x, rows, masses, lengths, now, 1.5)
+    hessian, shift = how._curvature(x, now, 1.5)
 
     def expected(truth: np.ndarray) -> np.ndarray:
         """The mean of the clipped sum at ``now`` where the labels follow ``truth``."""

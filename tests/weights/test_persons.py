@@ -26,7 +26,7 @@ from marginalsyn.progress import Silent
 from marginalsyn.release.folder import Release
 from marginalsyn.release.statement import state
 from marginalsyn.table.features import Features
-from marginalsyn.weights.conditional import Conditional
+from marginalsyn.weights.conditional import Chunks, Conditional
 from marginalsyn.weights.dp_sgd import Persons, Training, private_gradient
 from marginalsyn.weights.label_correction import clipped_total
 from marginalsyn.weights.logistic import LinearConfig
@@ -136,10 +136,10 @@ def test_clipped_sums_move_by_the_clipping_norm_at_most() -> None:
     for frame in (before, after):
         with visit_of(frame) as visit:
             codes, weights, _ = visit.all_rows(weighted=True)
-        sums.append(clipped_total(network, made.chunks(codes, weights), _inputs, clip))
-        plain.append(clipped_total(network, made.chunks(codes), _inputs, clip))
+        sums.append(clipped_total(network, Chunks(made, codes, weights), _inputs, clip))
+        plain.append(clipped_total(network, Chunks(made, codes), _inputs, clip))
         by_hand = sum(
-            w * clipped_total(network, made.chunks(codes[[i]]), _inputs, clip)
+            w * clipped_total(network, Chunks(made, codes[[i]]), _inputs, clip)
             for i, w in enumerate(weights)
         )
         assert np.allclose(sums[-1], by_hand)
