@@ -179,9 +179,7 @@ def of_cells(sizes: Mapping[str, int], shares: np.ndarray, rng: np.random.Genera
     """A table of small columns by the shares of all its cells: numbers, a list, and an order."""
     kinds = {"a": CategoricalColumn, "c": OrdinalColumn}
     columns = tuple(
-        kinds[c.name](name=c.name, categories=tuple("uvwx"[: c.size]))
-        if c.name in kinds
-        else c
+        kinds[c.name](name=c.name, categories=tuple("uvwx"[: c.size])) if c.name in kinds else c
         for c in Schema.from_domain(dict(sizes)).columns
     )
     cells = rng.choice(shares.size, ROWS, p=shares.ravel() / shares.sum())
