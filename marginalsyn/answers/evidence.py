@@ -82,7 +82,8 @@ class Evidence:
             UsageError: the release was not made from noisy marginals, so that nothing can be said.
         """
         model, statement = release.model(), release.statement
-        if model is None or not _from_marginals(model):
+        kinds = {"pgm", "network", "soft0", "independent"}
+        if model is None or not kinds & {model.kind, *model.meta, *model.arrays}:
             raise UsageError(
                 f"release ({release.path.name}) must be made from noisy marginals: "
                 f"{statement.generator} {_why_not(statement.generator)}; make the release with "
@@ -393,11 +394,6 @@ class Evidence:
                 places.append((rows if groups is None else codes)[:, place])
         found = np.bincount(np.ravel_multi_index(tuple(places), shape), minlength=math.prod(shape))
         return found.reshape(shape)
-
-
-def _from_marginals(model: Model) -> bool:
-    stored = "pgm" in model.meta or "network" in model.meta or "soft0" in model.arrays
-    return stored or model.kind == "independent"
 
 
 def _why_not(generator: str) -> str:

@@ -68,6 +68,9 @@ def limits_of(problem: Problem, bounds: Mapping[Pair, float]) -> Limits:
     shared = [*_binned(problem), *_cut(problem), *_split(problem), *_few(problem).values()]
     notes: list[list[str]] = [list(shared) for _ in range(size)]
     pairs = _unmeasured(problem) if (problem.widened | ~problem.answered).any() else []
+    # By groups of codes.
+    base = problem.graphical.base
+    coarse = [{base(c) for c in m.columns} for m in problem.graphical.marginals]
     for pair in pairs:
         for i, effect in _effects(problem, pair):
             low, high = _extremes(problem, pair, effect, bounds.get(pair))
@@ -76,7 +79,7 @@ def limits_of(problem: Problem, bounds: Mapping[Pair, float]) -> Limits:
             notes[i].append(
                 f"{pair[0]} and {pair[1]} were measured together in groups of their values alone: "
                 "within these the model takes them as independent given the other columns"
-                if _coarsely(problem, pair)
+                if any({*pair} <= columns for columns in coarse)
                 else f"{pair[0]} and {pair[1]} were never measured together: the model takes them "
                 "as independent given the other columns"
             )
@@ -167,12 +170,6 @@ def _unmeasured(problem: Problem) -> list[Pair]:
         for pair in itertools.combinations(problem.cells.columns, 2)
         if not any({*pair} <= {*m.columns} for m in marginals)
     ]
-
-
-def _coarsely(problem: Problem, pair: Pair) -> bool:
-    """Whether a marginal holds a pair by groups of codes."""
-    base = problem.graphical.base
-    return any({*pair} <= {base(c) for c in m.columns} for m in problem.graphical.marginals)
 
 
 def _effects(problem: Problem, pair: Pair) -> list[tuple[int, np.ndarray]]:

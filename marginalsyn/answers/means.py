@@ -153,7 +153,12 @@ def weigh(evidence: Evidence, function: Function) -> Linear:
     for columns, part in function.parts.items():
         if np.abs(part).max() <= 1e-12:
             continue
-        hosts = [i for i, marginal in enumerate(marginals) if _holds(evidence, marginal, columns)]
+        # A marginal has columns, or, of coarse ones, the columns that determine them.
+        hosts = [
+            i
+            for i, one in enumerate(marginals)
+            if all({c, evidence.base(c)} & {*one.columns} for c in columns)
+        ]
         if not hosts:
             missing[columns] = part
             continue
@@ -209,11 +214,6 @@ def model_mean(evidence: Evidence, function: Function) -> float:
     for name, values in function.within.items():
         found += float((values * evidence.shares((name,))).sum())
     return found
-
-
-def _holds(evidence: Evidence, marginal: NoisyMarginal, columns: Columns) -> bool:
-    """Whether a marginal has columns, or, of coarse ones, the columns that determine them."""
-    return all(c in marginal.columns or evidence.base(c) in marginal.columns for c in columns)
 
 
 def _spread(

@@ -89,7 +89,7 @@ class Regression(Question):
         text = _quoted(self.schema, _sides(self.formula)[1])
         if re.fullmatch(r"\s*\.\s*", text):
             others = [c for c in self.schema.names if c != self.label]
-            text = " + ".join(_quote(name) for name in others)
+            text = " + ".join(name if name.isidentifier() else f"`{name}`" for name in others)
         return text
 
     @cached_property
@@ -434,10 +434,6 @@ def _sides(formula: str) -> tuple[str, str]:
             f'model ({formula}) must read "LABEL ~ COLUMN + COLUMN", such as "income ~ age + sex"'
         )
     return parts[0], parts[1]
-
-
-def _quote(name: str) -> str:
-    return name if name.isidentifier() else f"`{name}`"
 
 
 def _quoted(schema: Schema, text: str) -> str:

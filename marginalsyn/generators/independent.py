@@ -73,12 +73,9 @@ class IndependentConfig(GeneratorConfig):
         cls, model: Model, schema: Schema, rows: int | None, rng: np.random.Generator
     ) -> pd.DataFrame:
         for name in schema.names:
-            columns = _measured(schema, name)
-            size = schema.size(columns)
-            array = model.arrays.get(name)
-            flat = (
-                None if array is None or array.shape != _shape(schema, columns) else array.ravel()
-            )
+            shape = tuple(schema.domain[one] for one in _measured(schema, name))
+            size, array = math.prod(shape), model.arrays.get(name)
+            flat = None if array is None or array.shape != shape else array.ravel()
             if not is_distribution(flat, size):
                 raise ReleaseError(f"model ({name}) must be a distribution over {size} codes")
         count: int = model.meta.get("rows", 0) if rows is None else rows
@@ -156,10 +153,6 @@ class Independent(Calibrated):
 def _measured(schema: Schema, name: str) -> tuple[str, ...]:
     """What is measured of a column: itself, with the number of a person's rows if there is one."""
     return (*(other for other in schema.derived if other != name), name)
-
-
-def _shape(schema: Schema, columns: tuple[str, ...]) -> tuple[int, ...]:
-    return tuple(schema.domain[name] for name in columns)
 
 
 def _shares(part: np.ndarray) -> np.ndarray:

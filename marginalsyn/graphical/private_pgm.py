@@ -125,7 +125,8 @@ class FittedByMbi(Fitted):
         if not query:
             return np.array(self.total)
         with _double_precision():
-            return _arranged(self.model.project(tuple(query)), tuple(query))
+            factor = self.model.project(tuple(query)).transpose(tuple(query))
+            return np.array(factor.values, dtype=float)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,11 +137,6 @@ class _Scaled:
 
     def __call__(self, factor: Any) -> Any:
         return factor.datavector() * self.precision
-
-
-def _arranged(factor: Any, query: tuple[str, ...]) -> np.ndarray:
-    """A factor's values with the query's axes."""
-    return np.array(factor.transpose(query).values, dtype=float)
 
 
 @contextmanager

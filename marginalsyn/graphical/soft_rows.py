@@ -82,7 +82,11 @@ def fit_rows(
     from scipy.special import softmax
 
     logits = {c: rng.normal(0, 0.5, (soft_rows, size)) for c, size in domain.items()}
-    _start_at_one_way(logits, measurements)
+    # Every column begins near its noisy one-way shares.
+    for m in measurements:
+        if len(m.columns) == 1:
+            counts = np.maximum(np.asarray(m.values, float), 0) + 1.0
+            logits[m.columns[0]] += np.log(counts / counts.sum())
     targets = [(m, np.asarray(m.values, float) / total, _weight(m, total)) for m in measurements]
     scale = sum(w for _, _, w in targets)
     moments = {c: (np.zeros_like(x), np.zeros_like(x)) for c, x in logits.items()}
@@ -113,16 +117,6 @@ def fit_rows(
 def _weight(m: Measurement, total: float) -> float:
     """The precision (one over the variance) of a measurement's shares."""
     return float((total / np.sqrt(np.mean(np.square(m.sigma)))) ** 2)
-
-
-def _start_at_one_way(
-    logits: Mapping[str, np.ndarray], measurements: Sequence[Measurement]
-) -> None:
-    """Shift the random start so that every column begins near its noisy one-way shares."""
-    for m in measurements:
-        if len(m.columns) == 1:
-            counts = np.maximum(np.asarray(m.values, float), 0) + 1.0
-            logits[m.columns[0]] += np.log(counts / counts.sum())
 
 
 def _joint(parts: Sequence[np.ndarray]) -> np.ndarray:

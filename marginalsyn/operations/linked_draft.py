@@ -66,7 +66,7 @@ class LinkedDraft:
                 table.name,
                 table.key or "",
                 f"{table.parent}.{parent.key} by {table.link}"
-                if (parent := self._parent(table))
+                if table.parent is not None and (parent := self.tree.table(table.parent))
                 else "the root: its rows are persons",
                 table.order or "",
                 table.max_children or "",
@@ -75,9 +75,6 @@ class LinkedDraft:
         ]
         head = ("table", "key", "belongs to", "in the order of", "at most")
         return Columns(head, rows, right=("at most",))
-
-    def _parent(self, table: LinkedTable) -> LinkedTable | None:
-        return self.tree.table(table.parent) if table.parent is not None else None
 
 
 def draft_linked(

@@ -24,7 +24,15 @@ from marginalsyn.table.columns import CategoricalColumn
 from marginalsyn.table.moments import MomentColumn
 from marginalsyn.table.numeric import NumberColumn
 from marginalsyn.table.parts import part_name
-from marginalsyn.table.rules import Cells, Linear, Rule, has_public_values, mapped, read_rules
+from marginalsyn.table.rules import (
+    Cells,
+    Dependency,
+    Linear,
+    Rule,
+    has_public_values,
+    mapped,
+    read_rules,
+)
 
 if TYPE_CHECKING:
     from marginalsyn.table.schema import AnyColumn, Schema
@@ -169,52 +177,40 @@ def followers(schema: Schema) -> dict[str, Following]:
     The list has every code of a public column, and every other rule that names the follower is kept
     whatever comes, or lists what follows from it in turn. What comes back is measured, not derived.
     """
-    order = {column.name: place for place, column in enumerate(schema.columns)}
-    lists = {}
-    for rule in schema.kept_rules:
-        known = rule.dependency
+    lists: dict[str, Dependency] = {}
+
+    def root(name: str) -> str:
+        return root(lists[name].source.name) if name in lists else name
+
+    for known in (rule.dependency for rule in schema.kept_rules):
         if known is None or known.mapping is None or (known.mapping < 0).any():
             continue
-        if has_public_values(known.source) and has_public_values(known.target):
-            lists[known.target.name] = known
+        public = has_public_values(known.source) and has_public_values(known.target)
+        if public and root(known.source.name) != known.target.name:
+            lists.setdefault(known.target.name, known)
     taken = {schema.label, *schema.by, *schema.derived, *schema.shapeless}
     taken.update(*schema.impossible, *(margin.columns for margin in schema.public_margins))
 
-    def settled(name: str) -> bool:
-        """Whether no rule but lists onward can be broken once the column follows."""
+    def binds(name: str) -> bool:
+        """Whether something must be known of a column besides its list."""
         source, mapping = lists[name].source, lists[name].mapping
         cells = Cells({source.name: np.arange(source.size), name: np.asarray(mapping)})
-        for rule in schema.kept_rules if name not in taken else ():
-            onward = rule.dependency
-            if name not in rule.names or (
-                onward is not None
-                and onward.source.name == name
-                and lists.get(onward.target.name) is onward
-                and onward.target.name != source.name
-            ):
-                continue
-            if not {*rule.names} <= {source.name, name} or rule.broken(cells).any():
-                return False
-        return name not in taken
+        onward = [known for known in lists.values() if known.source.name == name]
+        return name in taken or any(
+            not {*rule.names} <= {source.name, name} or rule.broken(cells).any()
+            for rule in schema.kept_rules
+            if name in rule.names and rule.dependency not in onward
+        )
 
-    def loops(name: str) -> bool:
-        seen = [name]
-        while seen[-1] in lists and seen[-1] not in seen[:-1]:
-            seen.append(lists[seen[-1]].source.name)
-        return seen[-1] == name and len(seen) > 1
-
-    while True:
-        wrong = [name for name in lists if loops(name) or not settled(name)]
-        if not wrong:
-            break
-        del lists[min(wrong, key=lambda name: (settled(name), order[name]))]
+    while bound := [name for name in lists if binds(name)]:
+        del lists[bound[0]]
     found = {}
-    for name in sorted(lists, key=order.__getitem__):
-        known = lists[name]
-        source, mapping = known.source.name, np.asarray(known.mapping)
+    for name in schema.names:
+        mapping, source = np.arange(schema.column(name).size), name
         while source in lists:
-            source, mapping = lists[source].source.name, mapping[lists[source].mapping]
-        found[name] = Following(source, mapping)
+            mapping, source = mapping[lists[source].mapping], lists[source].source.name
+        if source != name:
+            found[name] = Following(source, mapping)
     return found
 
 

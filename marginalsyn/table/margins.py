@@ -335,23 +335,19 @@ def contradiction(margins: Sequence[PublicMargin], zeros: Iterable[Zero]) -> lis
     from scipy.optimize import linprog
     from scipy.sparse import csr_matrix, vstack
 
-    codes = dict(zip(sizes, np.indices([*sizes.values()]).reshape(len(sizes), -1), strict=True))
-    most = np.ones(len(next(iter(codes.values()))))
+    codes, places = np.indices([*sizes.values()]).reshape(len(sizes), -1), list(sizes)
     for columns, mask in zeros:
         if {*columns} <= {*sizes}:
-            most[mask[tuple(codes[name] for name in columns)]] = 0.0
-    rows: list[Any] = []
-    low: list[float] = []
-    high: list[float] = []
+            codes = codes[:, ~mask[tuple(codes[places.index(name)] for name in columns)]]
+    cells, rows, limits = codes.shape[1], [], []
     for margin in loop.values():
-        at = np.ravel_multi_index([codes[name] for name in margin.columns], margin.values.shape)
-        rows.append(csr_matrix((np.ones(len(at)), (at, np.arange(len(at))))))
+        own, shape = codes[[places.index(name) for name in margin.columns]], margin.values.shape
+        place = (np.ravel_multi_index(tuple(own), shape), np.arange(cells))
+        sums = csr_matrix((np.ones(cells), place), (margin.values.size, cells))
         values, off = (part.ravel() / margin.values.sum() for part in margin.over(margin.columns))
-        low, high = [*low, *(values - off)], [*high, *(values + off)]
-    sums = vstack(rows)
-    bounds = np.column_stack([np.zeros(len(most)), most])
-    limits = np.concatenate([high, np.negative(low)]) + 1e-9
-    found = linprog(np.zeros(len(most)), vstack([sums, -sums]), limits, bounds=bounds)
+        rows += [sums, -sums]
+        limits += [values + off, off - values]
+    found = linprog(np.zeros(cells), vstack(rows), np.concatenate(limits) + 1e-9)
     return [margin.name for margin in loop.values()] if found.status == 2 else []
 
 
