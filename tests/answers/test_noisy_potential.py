@@ -19,7 +19,7 @@ from marginalsyn.answers.estimation import Problem
 from marginalsyn.answers.limits import limits_of
 from marginalsyn.answers.quantities import Question
 from marginalsyn.answers.subgroups import mean_of, table_of
-from marginalsyn.contract import make_config
+from marginalsyn.contract import Model, make_config
 from marginalsyn.errors import UsageError
 from marginalsyn.plugins.points import support_points_gp
 from marginalsyn.plugins.points.support_points_gp import NoisyPotential, SupportPointsGP
@@ -167,7 +167,8 @@ def test_of_persons_each_is_counted_once_or_nothing_is_told() -> None:
     )
     assert isinstance(made, SupportPointsGP)
     space = made.metric.space
-    model = SimpleNamespace(
+    model = Model(
+        kind="support-points-gp",
         arrays={"released": np.zeros(len(made.slices.factors)), "points": space.uniform(5, RNG)},
         meta={"bandwidth": 0.1},
     )
