@@ -27,7 +27,7 @@ from marginalsyn.drafting.person_columns import (
     find_person_columns,
     repeating,
 )
-from marginalsyn.drafting.survey import Facts, frequent, survey, texts_of
+from marginalsyn.drafting.survey import Facts, frequent, lots, numbers_of, survey, texts_of
 from marginalsyn.drafting.tails import CODES, Ends, ends_of, tail_bins
 from marginalsyn.errors import DataError, SchemaError
 from marginalsyn.progress import Progress, Silent
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 
 # A file is read once and kept where it has up to so many values, and else once a column.
 MOST_KEPT = 2**25
+# Rows that are compared with the header.
+FIRST_ROWS = 10_000
 # Spellings of a number that stands for a missing value: -9, "-9,0".
 MOST_SPELLINGS = 20
 
@@ -316,6 +318,7 @@ def _columns(
             # A quote that is never closed takes all rows for one field.
             source.check_format()
             raise DataError(f"data ({source.name}) must have at least one row to draft from")
+        _check_header(source, backend, spelt, facts)
         all_ = _Surveyed({}, facts, {}, [])
         found = all_.found
         ends = _ends_of_numbers(backend, spelt, facts, missing)
@@ -366,6 +369,29 @@ def _columns(
             for name, column in tail_bins(backend, numbers, wide).items():
                 found[name] = Found(column, f"{found[name].why}; bins follow the numbers")
     return all_
+
+
+def _check_header(
+    source: Source, backend: Any, spelt: ir.Table, facts: Mapping[str, Facts]
+) -> None:
+    """Refuse a file whose first line seems to be a row: its values stand in their own columns.
+
+    Columns of one value or two may be called like it, and columns may be numbered.
+    """
+    numbers = {str(number) for number in range(len(facts) + 1)}
+    texts = [name for name in facts if spelt[name].type().is_string() and name not in numbers]
+    names = [name for name in texts if facts[name].distinct > 2]
+    first, own = spelt.limit(FIRST_ROWS), list[str]()
+    for some in lots(names):
+        wanted = {name: {"own": (first[name] == name.strip()).any()} for name in some}
+        found = numbers_of(backend, first, wanted)
+        own += [name for name in some if found[name]["own"]]
+    if len(own) > 1 and 3 * len(own) >= len(facts):
+        raise DataError(
+            f"data ({source.name}) must begin with a line that names the columns: "
+            f"{', '.join(map(repr, own[:3]))} are also values of their columns, so the first line "
+            "seems to be a row. Write a line of names above it"
+        )
 
 
 def _ends_of_numbers(

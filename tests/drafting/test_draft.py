@@ -384,6 +384,18 @@ def test_numbers_that_mean_missing_stand_alone(values, code, clear, form, tmp_pa
         assert [str(token) for token in asked.missing_tokens] == [str(code)]
 
 
+def test_a_row_in_place_of_the_header_is_refused(tmp_path):
+    rows = pd.DataFrame({"a": range(18, 68), "b": list("xyzxy") * 10, "c": [0.5, 1.5] * 25})
+    pd.concat([rows, rows]).to_csv(tmp_path / "t.csv", index=False, header=False)
+    with pytest.raises(DataError, match=r"'18', 'x' are also values.* seems to be a row"):
+        draft_schema(tmp_path / "t.csv")
+    # Columns may be numbered, and the answers to a question may have its text.
+    numbered = pd.DataFrame({str(name): [0, 1, 2, 3, 3] * 9 for name in range(4)})
+    assert len(draft_schema(numbered).schema.columns) == 4
+    ticked = pd.DataFrame({name: [name, None] * 15 for name in ("red", "green", "blue")})
+    assert "red" in draft_schema(ticked.assign(n=[5, 6, 7] * 10)).schema.names
+
+
 def test_groups_with_a_limit_are_no_numbers():
     frame = pd.DataFrame({"income": ["<=50K", ">50K", "<=50K"] * 40})
     column = infer_schema(frame).column("income")
