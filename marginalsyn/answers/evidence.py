@@ -112,20 +112,19 @@ class Evidence:
         neighbours: Neighbours,
     ) -> Evidence:
         """The same from a release's parts."""
+        modelled = schema.without(model.followers)
         if "merge0_groups" in model.arrays:
-            columns = model.meta.get("columns", schema.names)
+            columns = model.meta.get("columns", modelled.names)
             compression = Compression.from_arrays(columns, model.arrays)
         else:
-            compression = identity(schema.without(model.followers).domain)
+            compression = identity(modelled.domain)
         structure, tables = None, list[np.ndarray]()
         if "network" in model.meta:
             structure, tables = bayes_nets.read(model, compression)
             measured = structure.named(measured)
         sizes = structure.domain(compression.domain) if structure else compression.domain
         marginals = tuple(NoisyMarginal.of(m, compression, sizes) for m in measured)
-        zeros = compression.zeros_within(
-            schema.without(model.followers), [m.columns for m in marginals]
-        )
+        zeros = compression.zeros_within(modelled, [m.columns for m in marginals])
         stated = schema.public_rows
         counted = float(model.meta["rows"]) if neighbours is Neighbours.REPLACE else stated
         fitted: pgm.Fitted | SoftTable

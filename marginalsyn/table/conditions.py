@@ -145,11 +145,7 @@ def kept_rows(
 ) -> pd.DataFrame:
     """Rows that agree, picked out of many: for methods that cannot draw them alone.
 
-    Args:
-        draw: gives so many rows, or as many as the method estimates.
-        schema: of the rows.
-        rows: how many that agree; None for those among as many as the method estimates.
-        conditions: by column.
+    ``draw`` gives so many rows, or as many as the method estimates, if ``rows`` is None, too.
     """
 
     def agreeing(frame: pd.DataFrame) -> pd.DataFrame:

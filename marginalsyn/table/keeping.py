@@ -104,10 +104,7 @@ def impossible_cells(
 ) -> tuple[tuple[Zero, ...], tuple[str, ...]]:
     """The cells that rules rule out, as masks over codes, and the rules that need too many cells.
 
-    Args:
-        texts: the rules.
-        columns: of the schema.
-        others: sets of columns that the model has to hold in any case.
+    ``others`` are sets of columns that the model has to hold in any case.
     """
     sizes = {column.name: column.size for column in columns}
     sets, left = list(others), []
@@ -250,12 +247,6 @@ def keep_values(
     Numbers are drawn again inside their bins, and set where an equation says what they are; what
     breaks a rule even then becomes a copy of another row. With ``fixed`` columns a row that no copy
     mends stays as it is.
-
-    Args:
-        schema: of the rows.
-        values: the rows.
-        rng: draws; it protects nothing.
-        fixed: columns that keep their values.
 
     Raises:
         DataError: no row can be made that keeps the rules.

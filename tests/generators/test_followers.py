@@ -176,6 +176,18 @@ def test_estimates_of_what_follows_are_those_of_its_source(release):
     assert (one.estimate, one.low, one.high) == (other.estimate, other.low, other.high)
 
 
+@pytest.mark.parametrize("method", ["privbayes", "independent", "all-marginals", "auto"])
+def test_every_release_that_can_be_asked_answers_for_what_follows(method, tmp_path):
+    door = PrivateTable.open(table(), CHAIN)
+    made, statement = generate(door, make_config(method), Budget(eps=3), noise=make_noise(1))
+    found = Release.write(made, CHAIN, statement, tmp_path / "release")
+    asked = estimate(found, ["share(region = N)", "share(PUMA = 0|1)"], replicates=0)
+    one, other = asked.answers
+    assert one.measured
+    assert (one.estimate, one.low, one.high) == (other.estimate, other.low, other.high)
+    assert abs(one.estimate - (table()["region"] == "N").mean()) < 0.1
+
+
 def test_all_that_is_known_together_also_in_a_run_that_goes_on(run, folder, monkeypatch):
     """Rules, a follower, a margin of strata, a reference, bought categories and an interruption."""
     frame = table().assign(
