@@ -127,7 +127,7 @@ def commands(choices: Choices, force: bool, *, go_on: bool = False) -> list[tupl
     if choices.bought:
         bounds = [choices.data, str(choices.schema_path), "--eps", f"{choices.bounds_eps:g}"]
         bounds += [word for name in choices.bought for word in ("--column", name)]
-        bounds += ["--tail", f"{choices.tail:g}", "--out", str(path), "--force"]
+        bounds += ["--tail", f"{choices.tail:g}", "--widening", "--out", str(path), "--force"]
         bounds += sep
         found.insert(0, ("schema buy-bounds", bounds))
     return found

@@ -176,11 +176,11 @@ def with_tail_bins(column: Any, quantiles: Sequence[float], crowded: bool = Fals
     own = [lower + step] if crowded else []
     if lower >= 0:
         start = next((value for value in quantiles[1:] if value > lower), upper)
-        grids = [_grid(max(start, step), upper, grid) for grid in GRIDS]
+        grids = [round_grid(max(start, step), upper, grid) for grid in GRIDS]
     else:
         # Numbers on both sides of a middle: distances from it.
         start, last = max((high - low) / 4, step), upper
-        away = [_grid(start, max(upper - middle, middle - lower), grid) for grid in GRIDS]
+        away = [round_grid(start, max(upper - middle, middle - lower), grid) for grid in GRIDS]
         grids = [[middle, *(middle + sign * d for d in one for sign in (1, -1))] for one in away]
     places = max(0, -math.floor(math.log10(step)))
     parts = MOST_BINS - crowded
@@ -226,7 +226,7 @@ def _falling(quantiles: Sequence[float], start: float, end: float, places: int) 
     )
 
 
-def _grid(start: float, end: float, grid: Sequence[float]) -> list[float]:
+def round_grid(start: float, end: float, grid: Sequence[float]) -> list[float]:
     """Round numbers from about the first to the second, each decade cut alike."""
     decades = range(math.floor(math.log10(start)), math.ceil(math.log10(end)) + 1)
     edges = [float(f"{cut}e{power}") for power in decades for cut in grid]

@@ -181,12 +181,18 @@ class BuyBounds(Buy):
 
     columns: Sequence[str] = _numeric_columns()
     tail: float = option(0.005, "The share of rows that each bound may cut off.", metavar="SHARE")
+    widening: bool = option(
+        False,
+        "Between bounds that span decades, take bins that widen with the numbers. They follow from "
+        "the bounds, and cost nothing more.",
+    )
     cells: int = _cells()
 
     def purchase(self) -> Purchase:
         from marginalsyn.purchases.bounds import Bounds
 
         asked: Any = {"columns": self.columns, "tail": self.tail, "cells": self.cells}
+        asked["widening"] = self.widening
         return Bounds(schema=self.with_persons(), budget=self.amount(), **asked)
 
 

@@ -518,6 +518,7 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
             *redrawn_text(statement.notes.get("redrawn_for_rules")),
             f"this release:    {statement.total()}",
             *describe_total(ledger),
+            *([_not_counted(release.schema, source.title, self.out)] if self.data else []),
             f"next: marginalsyn show {self.out}   marginalsyn verify {self.out}",
         ]
         return Result(release, facts, [str(self.out)], statement.warnings, notes)
@@ -550,6 +551,23 @@ def _known(schema: Any, plan: Any, facts: dict[str, Any]) -> list[tuple[str, obj
         noise = f"noise of the first totals {sigma * weight.bound:,.0f}{times}"
         lines.append(f"survey weight {weight.column}, at most {weight.bound:g}: {noise}")
     return _listed("Public", lines)
+
+
+def _not_counted(schema: Any, title: str, out: str | Path) -> str:
+    """What the schema may have changed in the rows, which only the curator may count."""
+    from marginalsyn.people.tree import LinkedSchema
+
+    schemas = schema.schemas if isinstance(schema, LinkedSchema) else [schema]
+    columns = [column for one in schemas for column in one.columns]
+    changes = ["numbers beyond their bounds"] * any(column.numeric for column in columns)
+    changes += ["values that are not listed or cannot be read"]
+    if forced := [f"{c.name}: {c.labels()[0]}" for c in columns if c.absent_code == 0]:
+        more = "; ..." if len(forced) > 3 else ""
+        changes.append(f"blanks that become values ({'; '.join(forced[:3])}{more})")
+    return (
+        f"not counted, as it would cost privacy: {', '.join(changes)}; to count them, for you "
+        f"alone: marginalsyn schema check {title} {Path(out) / 'schema.json'}"
+    )
 
 
 def _leaning(leaned: Any) -> list[str]:

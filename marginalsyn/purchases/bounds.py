@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from marginalsyn.drafting.tails import GRIDS, MOST_BINS, round_grid
 from marginalsyn.errors import SchemaError, UsageError
 from marginalsyn.purchases.purchase import grid_of, with_fields
 from marginalsyn.purchases.quantiles import Grid, QuantilePurchase
@@ -31,6 +32,8 @@ MOST_CELLS = 2**20
 BOUNDLESS = 1e9
 DAY = 86_400
 ROUND = (1, 2, 5)
+# How many times the lower bound the upper one is, from which on bins may widen with the numbers.
+DECADES = 30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,12 +110,17 @@ class GridPurchase(QuantilePurchase):
 
 @dataclass(frozen=True, kw_only=True)
 class Bounds(GridPurchase):
-    """Narrower bounds, beyond each of which lies about ``tail`` of the rows."""
+    """Narrower bounds, beyond each of which lies about ``tail`` of the rows.
+
+    With ``widening`` the bins between bounds that span decades widen with the numbers. They follow
+    from the bounds alone, so they cost nothing more.
+    """
 
     what = "bounds"
     selections = 2
 
     tail: float = 0.005
+    widening: bool = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.tail < 0.5:
@@ -120,7 +128,10 @@ class Bounds(GridPurchase):
         super().__post_init__()
 
     def fields(self, column: NumberColumn, grid: Grid) -> dict[str, Any]:
-        return _bounded(column, *_around(column, *grid.bounds(self.tail), grid.edges))
+        found = _bounded(column, *_around(column, *grid.bounds(self.tail), grid.edges))
+        if self.widening and not isinstance(column, MomentColumn):
+            found["bins"] = _widening(column, found["lower"], found["upper"]) or found["bins"]
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,6 +216,27 @@ def _bounded(column: NumberColumn, low: float, high: float) -> dict[str, Any]:
     if isinstance(bins, tuple):
         bins = tuple(column.bound(edge) for edge in bins)
     return {"lower": column.bound(lower), "upper": column.bound(upper), "bins": bins}
+
+
+def _widening(column: NumberColumn, lower: float, upper: float) -> Any:
+    """Round numbers of every size between two bounds; None where the bounds are too close.
+
+    Example:
+        >>> _widening(IntegerColumn(name="cost", lower=0, upper=10**6), 200, 9999)
+        (300, 500, 700, 1000, 1500, 2000, 3000, 5000, 7000)
+    """
+    if lower <= 0 or upper < DECADES * lower:
+        return None
+    options = [
+        [
+            e
+            for e in round_grid(lower, upper, grid)
+            if lower < e and (not column.whole or e % 1 == 0)
+        ]
+        for grid in GRIDS
+    ]
+    fitting = [edges for edges in options if 0 < len(edges) < MOST_BINS]
+    return _inner(column, np.array(fitting[-1])) if fitting else None
 
 
 def _inner(column: NumberColumn, cuts: np.ndarray) -> Any:

@@ -187,6 +187,7 @@ def test_what_is_bought_depends_on_no_row(folder: Path) -> None:
     assert schemas[0] == schemas[1]
     again = (folder / "t.sh").read_text()
     assert "schema buy-bounds t.csv t.schema.json" in again
+    assert "--widening" in again
     assert "--schema t.bounds.schema.json" in again
 
 

@@ -6,11 +6,17 @@ import importlib.util
 import itertools
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
+from types import SimpleNamespace as Namespace
+from typing import Any
 
+import clinic_tables
+import numpy as np
 import pytest
 import warm
 
@@ -19,6 +25,7 @@ from marginalsyn.plugins.audit.canaries import weight_cases
 from marginalsyn.plugins.audit.testkit.generators import GENERATOR_CHECKS
 from marginalsyn.plugins.audit.testkit.weights import WEIGHT_CHECKS, check_weight_audit
 from marginalsyn.privacy.charges import ZCDP
+from marginalsyn.table.schema import Schema
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -102,6 +109,129 @@ def test_the_blocks_of_a_page_run_one_after_the_other(page: Path, tmp_path: Path
     run_blocks(page, tmp_path)
 
 
+# Blocks that no mark lets run by themselves, and what each page's stand on.
+BARE = re.compile(r"^(<!-- \w+ -->\n)?```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+Stage = Callable[[pytest.MonkeyPatch, Callable[..., Any]], dict[str, Any]]
+
+
+def bare_blocks(page: Path) -> list[str]:
+    """The Python blocks of a page that no mark names."""
+    return [text for mark, text in BARE.findall(page.read_text(encoding="utf-8")) if not mark]
+
+
+def with_weighted_release(patch: pytest.MonkeyPatch, run: Callable[..., Any]) -> dict[str, Any]:
+    run("generate", "--dataset", "adult", "--method", "independent", "--eps", 2)
+    run("weight", "--method", "none", "--eps", 0.1)
+    return {}
+
+
+def with_clinic(patch: pytest.MonkeyPatch, run: Callable[..., Any]) -> dict[str, Any]:
+    clinic_tables.write(Path(), clinic_tables.clinic(200), clinic_tables.TREE)
+    return {}
+
+
+def with_package(patch: pytest.MonkeyPatch, run: Callable[..., Any]) -> dict[str, Any]:
+    kind = plugin_of("docs/plugins.md", "generator", "LaplaceConfig", Path(), patch)
+    for name in ("my_package", "my_package.laplace"):
+        patch.setitem(sys.modules, name, sys.modules[kind.__module__])
+    return {}
+
+
+def with_objects_of_mbi(patch: pytest.MonkeyPatch, run: Callable[..., Any]) -> dict[str, Any]:
+    """What the other tools build on mbi has these parts; the tools are not installed together."""
+    pytest.importorskip("mbi")
+    from marginalsyn.plugins.exchange.mbi import load
+    from marginalsyn.plugins.exchange.parcel import Parcel, Part
+
+    columns, shape = ("col0", "col1"), (2, 3)
+    part = Part(columns=columns, values=np.full(shape, 9.0), sigma=1.0)
+    rows = np.zeros((5, 2), dtype=np.int32)
+    potential = Part(columns=columns, values=np.zeros(shape))
+    domain = dict(zip(columns, shape, strict=True))
+    parcel = Parcel(
+        domain=domain, tool="x 1", measurements=(part,), potentials=(potential,), rows=rows
+    )
+    found = load(parcel.write("made"))
+    inner = Namespace(
+        mappings=None,
+        measurements=found.measurements,
+        model=found.model,
+        synthetic_data=found.data,
+    )
+    return {
+        "measurements": found.measurements,
+        "model": found.model,
+        "synthesizer": Namespace(synthesizer=found.model, epsilon=1.0, delta=1e-9),
+        "table": Namespace(
+            keys={"col0": [0, 1], "col1": [0, 1, 2]},
+            marginals=Namespace(flatten=lambda: found.measurements),
+            model=found.model,
+        ),
+        "result": Namespace(
+            discrete_mechanism_result=inner, codec=Namespace(mbi_domain=found.domain)
+        ),
+    }
+
+
+def with_spark(patch: pytest.MonkeyPatch, run: Callable[..., Any]) -> dict[str, Any]:
+    sql = pytest.importorskip("pyspark.sql", reason="the extra 'spark' is not installed")
+    if shutil.which("java") is None:
+        pytest.skip("Spark needs Java")
+    settings = {
+        "ui.enabled": "false",
+        "driver.host": "127.0.0.1",
+        "driver.bindAddress": "127.0.0.1",
+    }
+    builder = sql.SparkSession.builder.master("local[1]")
+    for name, value in settings.items():
+        builder = builder.config(f"spark.{name}", value)
+    session = builder.getOrCreate()
+    session.sql("CREATE DATABASE IF NOT EXISTS clinic")
+    for name in ("people", "clinic.people"):
+        session.range(500).selectExpr("id % 3 AS a").write.saveAsTable(name, mode="overwrite")
+    Schema.from_domain({"a": 3}).write("people.schema.json")
+    return {"spark": session}
+
+
+STAGES: dict[str, Stage] = {
+    "adopt.md": with_objects_of_mbi,
+    "audits.md": with_package,
+    "datasets.md": lambda patch, run: {},
+    "people.md": with_clinic,
+    "plugins.md": with_package,
+    "spark.md": with_spark,
+    "steering.md": with_weighted_release,
+    "weights.md": with_weighted_release,
+}
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=page.name, marks=[pytest.mark.slow] * (page.stem == "spark"))
+        for page in PAGES
+        if bare_blocks(page)
+    ],
+)
+def test_every_other_python_block_runs_where_its_page_says(
+    page: Path, run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names: dict[str, Any] = {"__name__": f"block_of_{page.stem}"}
+    monkeypatch.setitem(sys.modules, names["__name__"], ModuleType(names["__name__"]))
+    names |= STAGES[page.name](monkeypatch, run)
+    for text in bare_blocks(page):
+        # Not on a cluster, and shorter.
+        here = re.sub('"(/Volumes/main/default|/tmp)/', '"', text).replace("runs=300", "runs=20")
+        exec(compile(here, page.name, "exec"), names)
+    for test in [names[name] for name in names if name.startswith("test_")]:
+        test()
+    if "spark" in names:
+        names["spark"].stop()
+    if "Widest" in names:
+        run("generate", "--dataset", "heart", "--method", "independent", "--eps", 1)
+        assert len(names["Widest"](most=3).run().value) == 3
+
+
 def test_the_pages_that_must_run_do() -> None:
     must = {"README.md", "index.md", "python.md", "weights-tutorial.md", "small-tables.md"}
     assert must <= {page.name for page in RUNNABLE}
@@ -126,17 +256,10 @@ def test_the_commands_of_the_pages_exist() -> None:
 
 
 @pytest.mark.parametrize("check", GENERATOR_CHECKS, ids=lambda check: check.__name__)
-@pytest.mark.parametrize(
-    ("page", "name"), [("docs/plugins.md", "LaplaceConfig"), ("CONTRIBUTING.md", "ChainConfig")]
-)
 def test_the_generator_of_a_page_keeps_the_contract(
-    page: str,
-    name: str,
-    check: Callable[..., None],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    check: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    check(plugin_of(page, "generator", name, tmp_path, monkeypatch))
+    check(plugin_of("CONTRIBUTING.md", "generator", "ChainConfig", tmp_path, monkeypatch))
 
 
 @pytest.mark.parametrize("check", WEIGHT_CHECKS, ids=lambda check: check.__name__)

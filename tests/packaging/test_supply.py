@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import importlib.machinery
 import importlib.util
+import runpy
 import subprocess
 import sys
 import tomllib
+import zipfile
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+import setuptools
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
@@ -100,3 +103,29 @@ def test_the_base_works_without_the_extras(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_an_editable_install_has_stubs_that_its_record_lists(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Type checkers see nothing of what an editable install finds by a hook."""
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(setuptools, "setup", lambda **_: None)
+    made = runpy.run_path("setup.py")
+    about = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]
+    known = {"packages": about["packages"], "package_dir": about["package-dir"]}
+    distribution = setuptools.Distribution(known)
+    stubs = dict(made["TypedEditableWheel"](distribution).stubs())
+    rooms = ("marginalsyn", "cli", "plugins", "datasets")
+    assert len(stubs) == sum(1 for room in rooms for _ in Path(room).rglob("*.py"))
+    assert stubs["marginalsyn-stubs/__init__.pyi"] == Path("marginalsyn/__init__.py").read_bytes()
+    wheel, record = tmp_path / "x.editable-py3-none-any.whl", "x.dist-info/RECORD"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("x.pth", "hook")
+        archive.writestr(record, "x.pth,,\n")
+    made["add_files"](wheel, stubs)
+    with zipfile.ZipFile(wheel) as archive:
+        lines = dict(line.split(",", 1) for line in archive.read(record).decode().splitlines())
+        assert {*archive.namelist()} == {*stubs, "x.pth", record}
+        assert {*lines} == {*stubs, "x.pth"}
+        assert archive.read("marginalsyn-stubs/cli/main.pyi") == Path("cli/main.py").read_bytes()
