@@ -168,7 +168,7 @@ def describe(error: BaseException) -> tuple[str, int]:
         # Half of the world writes a decimal comma.
         if found := re.search(r"'([-+]?\d*),(\d+)' is not a valid float", text):
             text = f"{text} Write {found[1] or 0}.{found[2]}, with a point."
-        text = text.replace("is not a valid float", "is not a number")
+        text = re.sub("is not a valid float( range)?", "is not a number", text)
         return text, error.exit_code
     if isinstance(error, KeyboardInterrupt | EOFError | click.Abort):
         return "interrupted", Interrupted.exit_code

@@ -237,7 +237,7 @@ def needed_part(name: str, what: str) -> Any:
 
 def _unknown(kind: str, name: str, known: list[str]) -> str:
     close = difflib.get_close_matches(name, known, n=3)
-    hint = f"did you mean {' or '.join(close)}? " if close else ""
+    hint = f"Did you mean {' or '.join(close)}? " if close else ""
     listed = ", ".join(known) or "none is installed"
     return f"{_noun(kind)} ('{name}') must be one of: {listed}. {hint}See `marginalsyn plugins`."
 

@@ -311,8 +311,12 @@ def _columns(
     )
     with engine_errors(source.name), ExitStack() as stack:
         rows = int(backend.to_pyarrow(table.count()).as_py())
-        if connection.embedded and rows * len(names) <= MOST_KEPT:
-            spelt = stack.enter_context(kept(backend, spelt))
+
+        def keep(found: ir.Table) -> ir.Table:
+            small = connection.embedded and rows * len(found.columns) <= MOST_KEPT
+            return stack.enter_context(kept(backend, found)) if small else found
+
+        spelt = keep(spelt)
         facts = survey(backend, spelt, progress)
         if not any(fact.rows for fact in facts.values()):
             # A quote that is never closed takes all rows for one field.
@@ -350,7 +354,7 @@ def _columns(
         coded = {n: f.column for n, f in found.items() if isinstance(f.column, Column)}
         loose = [column for column in coded.values() if column.numeric and column.worded]
         if loose:
-            numbers = encoding.prepared(table, loose)
+            numbers = keep(encoding.prepared(table, loose))
             also = [code for codes in missing.values() for code in codes]
             for name, own in ends_of(backend, numbers, also).items():
                 column, gone = coded[name], []
@@ -365,7 +369,7 @@ def _columns(
         numeric = [f.column for f in found.values() if isinstance(f.column, NumericColumn)]
         wide = [column for column in numeric if not isinstance(column, MomentColumn)]
         if wide:
-            numbers = encoding.prepared(table, wide)
+            numbers = keep(encoding.prepared(table, wide))
             for name, column in tail_bins(backend, numbers, wide).items():
                 found[name] = Found(column, f"{found[name].why}; bins follow the numbers")
     return all_

@@ -63,7 +63,7 @@ MISTAKES = [
     ("start", "DATA", "--help"),
     # options
     ("start people.csv", "terminal", "--yes"),
-    ("start people.csv --yes --eps zero", "eps", "number"),
+    ("start people.csv --yes --eps zero", "eps", "is not a number."),
     ("start people.csv --yes --eps 1,5", "1,5", "1.5"),
     ("start people.csv --yes --eps 0", "0", "x>0"),
     ("start people.csv --yes --eps -1", "-1", "x>0"),
