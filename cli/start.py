@@ -24,6 +24,7 @@ from marginalsyn.cli.start_forecast import Choices, prompt, prompt_most
 from marginalsyn.errors import DataError, MarginalsynError, StoppedError, UsageError
 from marginalsyn.operations.drafting import (
     Drafting,
+    asked_of,
     missing_of,
     pairs_of,
     refuse_useless,
@@ -281,15 +282,7 @@ class Start(Drafting, Operation[None]):
                 if vouched is not None:
                     public = with_unit(labelled(vouched, known.label), known.persons)
                     return described(choices.data, public, sep=self.sep)
-                return draft_schema(
-                    choices.data,
-                    known.label,
-                    sep=self.sep,
-                    kinds=known.kinds,
-                    keep=known.keep,
-                    missing=known.missing,
-                    rename_duplicates=known.rename_duplicates,
-                )
+                return draft_schema(choices.data, sep=self.sep, **asked_of(known))
 
         began = time.monotonic()
         draft = read(choices)

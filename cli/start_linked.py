@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from marginalsyn.cli import screen, start_forecast
 from marginalsyn.cli.start_forecast import LEAK, PUBLIC, prompt, prompt_most
 from marginalsyn.errors import MarginalsynError, UsageError
-from marginalsyn.operations.drafting import pairs_of
+from marginalsyn.operations.drafting import asked_of, pairs_of
 from marginalsyn.operations.generate import Generate
 from marginalsyn.operations.linked_draft import LinkedDraft, draft_linked, read_tables
 from marginalsyn.operations.operation import Facts
@@ -55,15 +55,7 @@ def prepared(
         def read(known: Choices) -> LinkedDraft:
             with notes.progress() as progress:
                 progress.report("read", text=choices.data)
-                return draft_linked(
-                    frames,
-                    label=known.label,
-                    kinds=known.kinds,
-                    keep=known.keep,
-                    missing=known.missing,
-                    links=known.links,
-                    most=known.most,
-                )
+                return draft_linked(frames, links=known.links, most=known.most, **asked_of(known))
 
         draft = read(choices)
         _show(draft, notes)

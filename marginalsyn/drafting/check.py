@@ -82,12 +82,11 @@ class ColumnCheck:
 
 
 def layout_problems(names: Iterable[str], schema: Schema) -> list[str]:
-    """List the columns that a table lacks, has twice, or has beyond the schema. Reads no row."""
+    """List the columns that a table lacks or has beyond the schema. Reads no row."""
     found = list(names)
     needed = [name for name in schema.names if name not in schema.derived]
     needed += [n for n in (schema.unit.column, schema.unit.order) if n] if schema.unit else []
     lacking = [name for name in dict.fromkeys(needed) if name not in found]
-    twice = sorted({name for name in found if found.count(name) > 1})
     known = {*schema.names, *schema.left_out}
     unknown = [name for name in dict.fromkeys(found) if name not in known]
     problems = []
@@ -96,8 +95,6 @@ def layout_problems(names: Iterable[str], schema: Schema) -> list[str]:
         problems.append(
             f"columns ({', '.join(lacking)}) must be in the table: they are missing{near}"
         )
-    if twice:
-        problems.append(f"columns ({', '.join(twice)}) must be in the table once: rename them")
     if unknown:
         problems.append(
             f"columns ({', '.join(map(str, unknown))}) must be in the schema: describe them, or "

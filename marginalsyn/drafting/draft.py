@@ -164,15 +164,12 @@ def draft_schema(
     """As :func:`infer_schema`, with a verdict on every column, and a say in it.
 
     Args:
-        data: as there.
-        label: as there.
-        sep: as there.
+        data, label, sep, rename_duplicates: as there.
         encoding: of a text file; by default the one that its bytes show.
         kinds: what columns are to be taken for, by name: a kind, or "drop".
         keep: columns that are not to be dropped or replaced.
         missing: by column, the numbers that stand for a missing value, or none of them; by default
             those that stand alone outside the range of all others.
-        rename_duplicates: as there.
         progress: is sent what share of the columns is done.
 
     Example:

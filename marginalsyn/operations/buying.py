@@ -183,8 +183,7 @@ class BuyBounds(Buy):
     tail: float = option(0.005, "The share of rows that each bound may cut off.", metavar="SHARE")
     widening: bool = option(
         False,
-        "Between bounds that span decades, take bins that widen with the numbers. They follow from "
-        "the bounds, and cost nothing more.",
+        "Let bins widen with the numbers between bounds that span decades, at no charge.",
     )
     cells: int = _cells()
 

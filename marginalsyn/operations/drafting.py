@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from marginalsyn.errors import DataError, SchemaError, UsageError
 from marginalsyn.operations.groups import OfPersons, separator
@@ -74,6 +74,12 @@ def pairs_of(typed: str) -> list[tuple[str, str]]:
     if rest := PAIR.sub("", typed).strip(" ,;"):
         raise UsageError(f"{rest} must be NAME=VALUE, as in age=integer, notes=drop")
     return [(found[1].strip(" '\""), found[2]) for found in PAIR.finditer(typed)]
+
+
+def asked_of(options: Any) -> dict[str, Any]:
+    """What a draft is asked for, as the functions that draft name it."""
+    names = ("label", "kinds", "keep", "missing", "rename_duplicates")
+    return {name: getattr(options, name) for name in names}
 
 
 @dataclass(frozen=True, kw_only=True)

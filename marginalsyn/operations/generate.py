@@ -24,7 +24,7 @@ from marginalsyn.operations.operation import (
     option,
     shown,
 )
-from marginalsyn.registry import GENERATORS
+from marginalsyn.registry import GENERATORS, find
 
 if TYPE_CHECKING:
     from marginalsyn.contract import GeneratorConfig, Synthesis
@@ -397,7 +397,9 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
 
         budget = self.budget()
         method, given = self.method or default_method(type(self)), dict(self.options or {})
-        if self.rows is not None and "rows" in _knobs(method):
+        if self.rows is not None and "rows" in {
+            knob.name for knob in fields(find(GENERATORS, method))
+        }:
             given["rows"] = self.rows
         config = make_config(method, given)
         source = named(self)
@@ -576,13 +578,6 @@ def _leaning(leaned: Any) -> list[str]:
         return []
     shares = ", ".join(f"{share:.0%} of what {name} say" for name, share in leaned.items())
     return [f"leans on the reference: {shares}"]
-
-
-def _knobs(method: str) -> set[str]:
-    """The names of a method's options."""
-    from marginalsyn.registry import find
-
-    return {field.name for field in fields(find(GENERATORS, method))}
 
 
 def _keep_diagnostics(synthesis: Synthesis, name: str) -> None:

@@ -117,9 +117,7 @@ def draft_linked(
         >>> draft.tree.family.text
         "one person (column 'patient_id' of patients) with at most 3 rows of visits counted"
     """
-    if not isinstance(data, Mapping):
-        data = read_tables(data, sep, rename_duplicates)
-    frames = data
+    frames = data if isinstance(data, Mapping) else read_tables(data, sep, rename_duplicates)
     said = {name: text for name, text in (links or {}).items() if not name.endswith(".key")}
     for name in {*said} - {*frames}:
         raise UsageError(f"table ({name}) must be one of {', '.join(frames)}{like(name, frames)}")
@@ -150,13 +148,9 @@ def draft_linked(
         others = {column for column, _ in found[name]} - {link[0] if link else ""}
         dropped = {c for c in (keys[name] if used else None, link[0] if link else None) if c}
         others -= dropped | {*wanted[name]}
+        predicted = label if name == root else None
         schema, drafts[name], about = _schema(
-            frames[name],
-            dropped,
-            others,
-            wanted[name],
-            absent[name],
-            label if name == root else None,
+            frames[name], dropped, others, wanted[name], absent[name], predicted
         )
         remarks += [f"table {name}: {remark}" for remark in about]
         dates = [
@@ -204,9 +198,9 @@ def table_of(data: str) -> str:
 
 def holds_several(data: str | Path) -> bool:
     """Whether a folder holds several tables, not the parts of one."""
-    how = {path: {"encoding": find_encoding(path)} for path in files_in(data)}
-    names = [open_source(path, rename_duplicates=True, **one).columns for path, one in how.items()]
-    return len({*map(frozenset, names)}) > 1
+    how: Any = {"rename_duplicates": True}
+    found = [open_source(path, encoding=find_encoding(path), **how) for path in files_in(data)]
+    return len({frozenset(one.columns) for one in found}) > 1
 
 
 def read_tables(
@@ -217,10 +211,7 @@ def read_tables(
         raise DataError(f"data ({folder}) must be a folder with a file for each table")
     found: dict[str, pd.DataFrame] = {}
     for path in files_in(folder):
-        how: dict[str, Any] = {
-            "encoding": find_encoding(path),
-            "rename_duplicates": rename_duplicates,
-        }
+        how: Any = {"encoding": find_encoding(path), "rename_duplicates": rename_duplicates}
         backend = open_source(path, sep=sep, **how).connect()
         name = path.name[: -len(str(_suffix(path)))]
         found[name] = backend.backend.to_pyarrow(backend.table).to_pandas()

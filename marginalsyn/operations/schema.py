@@ -11,6 +11,7 @@ from marginalsyn.errors import SchemaError
 from marginalsyn.operations.drafting import (
     Drafting,
     Separated,
+    asked_of,
     repeats_caution,
     verdicts,
     with_unit_asked,
@@ -92,15 +93,7 @@ class InferSchema(Writing, Drafting, Operation[Any]):
         with session.progress(None) as progress:
             progress.report("read", text=name)
             draft = draft_schema(
-                data,
-                self.label,
-                sep=self.sep,
-                kinds=self.kinds or {},
-                keep=self.keep,
-                missing=self.missing,
-                encoding=self.encoding,
-                rename_duplicates=self.rename_duplicates,
-                progress=progress,
+                data, sep=self.sep, encoding=self.encoding, progress=progress, **asked_of(self)
             )
         schema = with_unit_asked(named(self), draft.schema, draft)
         proposed = propose_rules(data, draft.schema, sep=self.sep)
@@ -132,15 +125,7 @@ class InferSchema(Writing, Drafting, Operation[Any]):
 
         with session.progress(None) as progress:
             progress.report("read", text=self.data)
-            draft = draft_linked(
-                self.data,
-                sep=self.sep,
-                label=self.label,
-                kinds=self.kinds,
-                keep=self.keep,
-                missing=self.missing,
-                rename_duplicates=self.rename_duplicates,
-            )
+            draft = draft_linked(self.data, sep=self.sep, **asked_of(self))
         text = [self.put(draft.tree.to_json())]
         session.say(draft.verdicts())
         session.say("")
@@ -189,9 +174,8 @@ class CheckSchema(Separated, OfPersons, Operation[Any]):
         if tables is not None:
             return _check_linked(tables)
         schema = with_unit(Schema.read(self.schema), source)
-        problems = layout_problems(
-            open_source(self.data, sep=self.sep, **schema.reading).columns, schema
-        )
+        table = open_source(self.data, sep=self.sep, **schema.reading)
+        problems = layout_problems(table.columns, schema)
         checks, persons, repeats = [], None, []
         broken: dict[str, int] = {}
         if not problems:

@@ -112,8 +112,7 @@ class GridPurchase(QuantilePurchase):
 class Bounds(GridPurchase):
     """Narrower bounds, beyond each of which lies about ``tail`` of the rows.
 
-    With ``widening`` the bins between bounds that span decades widen with the numbers. They follow
-    from the bounds alone, so they cost nothing more.
+    With ``widening`` bins between bounds that span decades widen; they follow from the bounds.
     """
 
     what = "bounds"
@@ -227,16 +226,11 @@ def _widening(column: NumberColumn, lower: float, upper: float) -> Any:
     """
     if lower <= 0 or upper < DECADES * lower:
         return None
-    options = [
-        [
-            e
-            for e in round_grid(lower, upper, grid)
-            if lower < e and (not column.whole or e % 1 == 0)
-        ]
-        for grid in GRIDS
-    ]
+    options = [np.array(round_grid(lower, upper, grid)) for grid in GRIDS]
+    whole = [edges[edges % 1 == 0] if column.whole else edges for edges in options]
+    options = [edges[edges > lower] for edges in whole]
     fitting = [edges for edges in options if 0 < len(edges) < MOST_BINS]
-    return _inner(column, np.array(fitting[-1])) if fitting else None
+    return _inner(column, fitting[-1]) if fitting else None
 
 
 def _inner(column: NumberColumn, cuts: np.ndarray) -> Any:

@@ -250,16 +250,13 @@ class MomentColumn(IntegerColumn):
         return after.year < 9999 and (after + timedelta(days=1)).day == 1
 
     def _code(self, value: Any) -> int:
-        return super()._code(self._public(value))
+        return super()._code(self.count_of(value))
 
     def _covered(self, condition: Any) -> np.ndarray:
         if isinstance(condition, Mapping):
-            read = {k: self._public(v, up=k == "max") for k, v in condition.items()}
+            read = {k: self.count_of(v, up=k == "max") for k, v in condition.items()}
             return super()._covered(read)
-        return super()._covered(self._public(condition))
-
-    def _public(self, value: Any, *, up: bool = False) -> int:
-        return self.count_of(value, up=up)
+        return super()._covered(self.count_of(condition))
 
     def count_of(self, value: Any, *, up: bool = False) -> int:
         """A public moment, written in ISO, as a whole number; an upper bound is its last one."""

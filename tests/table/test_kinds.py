@@ -37,7 +37,7 @@ def test_every_text_means_what_it_says(name: str) -> None:
     numbers = Codec(only).numbers(rows, name)
     for text, number, wanted in zip(texts, numbers, texts.values(), strict=True):
         if isinstance(column, MomentColumn) and wanted is not None:
-            wanted = column._public(wanted)
+            wanted = column.count_of(wanted)
         assert (None if np.isnan(number) else number) == wanted, text
 
 
