@@ -33,7 +33,7 @@ def one(name: str):
 
 
 def test_close_matches_are_suggested():
-    with pytest.raises(PluginError, match="did you mean independent"):
+    with pytest.raises(PluginError, match="Did you mean independent"):
         find(GENERATORS, "independant")
     with pytest.raises(PluginError, match=r"report \('nothing'\) must be one of"):
         find(REPORTS, "nothing")
