@@ -101,7 +101,7 @@ def test_schema_and_table_from_files(frame, tmp_path):
     ("changes", "error", "text"),
     [
         ({"schema": None}, UsageError, "schema .None. must be given"),
-        ({"method": "independant"}, PluginError, "did you mean independent"),
+        ({"method": "independant"}, PluginError, "Did you mean independent"),
         ({"options": {"rws": 5}}, UsageError, "did you mean rows"),
         ({"eps": -1}, UsageError, "eps"),
         ({"eps": float("nan")}, UsageError, "eps"),
