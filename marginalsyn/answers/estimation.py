@@ -282,7 +282,7 @@ class Problem:
         if statistic.quotient:
             with np.errstate(divide="ignore"):
                 ends = np.log(ends)
-        centre, low, high = ends
+        centre, low, high = ends.tolist()
         results = []
         for line in statistic.contrast:
             first, second = int(np.argmax(line)), int(np.argmin(line))
