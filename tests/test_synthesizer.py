@@ -8,7 +8,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from marginalsyn import Ledger, Release, Schema, Synthesizer, evaluate, infer_schema
+from marginalsyn import Ledger, Release, Schema, Synthesizer, infer_schema
 from marginalsyn.certificates.measured import verify
 from marginalsyn.errors import BudgetError, PluginError, SchemaError, UsageError
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
@@ -194,17 +194,3 @@ def test_one_consent_to_a_drafted_schema_is_enough(frame, tmp_path) -> None:
     # Whoever opens the folder is asked.
     with pytest.raises(SchemaError, match="drafted"):
         Release.read(release.path).weight(frame, eps=0.5, method="rake")
-
-
-@pytest.mark.parametrize("library", ["polars", "pyarrow", "ibis"])
-def test_an_evaluation_takes_frames_of_every_library(library, frame) -> None:
-    import ibis
-    import polars
-
-    makes = {"polars": polars.from_pandas, "pyarrow": pa.Table.from_pandas, "ibis": ibis.memtable}
-    real = makes[library](frame)
-    assert infer_schema(real).names == infer_schema(frame).names
-    rows = Synthesizer(method="independent", eps=9, schema=example_schema()).fit(real).sample(100)
-    found = evaluate(rows, real, example_schema(), reports=["marginals"])
-    same = evaluate(rows, frame, example_schema(), reports=["marginals"])
-    assert found.reports == same.reports

@@ -130,15 +130,6 @@ def test_weights_are_a_new_charge_of_the_release_and_of_the_source(release, tabl
     assert done.statement.notes["total_before_weights"] == pytest.approx([before.eps, 1e-9])
 
 
-def test_two_runs_side_by_side_both_stay(release, table) -> None:
-    """Both read the release before either wrote: no column, no charge is lost."""
-    one, two = run(release, table, name="one"), run(release, table, name="two")
-    publish(release, one)
-    done = publish(release, two)
-    assert list(done.weights()) == ["one", "two"]
-    assert len(done.statement.charges) == 3
-
-
 def test_weights_correct_what_they_measure(table, tmp_path) -> None:
     skewed = example_frame(4000, seed=3)
     skewed = skewed[(skewed["age"] > 50) | (np.arange(4000) % 4 == 0)]

@@ -90,21 +90,5 @@ def test_a_classifier_tells_only_what_differs() -> None:
     assert found["z"] > 10
 
 
-def test_a_classifier_judges_the_weighted_distribution() -> None:
-    rng = RNG(0)
-    values = rng.random((4000, 2))
-    codes = (values * 10).astype(int)
-    biased = points(values)
-    biased = CodedRows(biased.schema, codes, values, 0.05 + values[:, 0])
-    kept = rng.random(4000) < 0.05 + values[:, 0]
-    target = CodedRows(biased.schema, codes, values).take(kept)
-    fresh = rng.random((len(target), 2)) ** [0.5, 1.0]
-    real = CodedRows(biased.schema, (fresh * 10).astype(int), fresh)
-    weighted = two_sample(biased, real, rng=RNG(1))["auc"]
-    plain = two_sample(biased.weigh(None), real, rng=RNG(1))["auc"]
-    assert weighted < plain - 0.05
-    assert abs(weighted - 0.5) < 0.05
-
-
 def test_few_rows_are_not_classified() -> None:
     assert two_sample(table(10), table(100), rng=RNG(0))["auc"] is None

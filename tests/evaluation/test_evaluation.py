@@ -295,12 +295,6 @@ class TestPage:
             assert len(TOKEN.findall(page)) > 500
             assert strange_numbers(page, json.loads(found.to_json())) == set()
 
-    def test_every_number_of_membership_inference_is_too(self, tmp_path: Path) -> None:
-        release = weigh(make_release(tmp_path))
-        real = {"train": example_frame(90, 4), "reports": ["membership"]}
-        found = evaluate(release, example_frame(90, 5), SCHEMA, shadow=4, **real)
-        assert strange_numbers(found.to_html(), json.loads(found.to_json())) == set()
-
     def test_a_strange_number_would_be_found(self, single: Evaluation) -> None:
         page = single.to_html().replace("</main>", "<p>0.987654</p></main>")
         assert strange_numbers(page, json.loads(single.to_json())) == {"0.987654"}

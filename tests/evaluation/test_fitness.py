@@ -12,26 +12,22 @@ import pytest
 
 from marginalsyn import Budget, PrivateTable, Schema, evaluate, make_noise
 from marginalsyn.contract import make_config
-from marginalsyn.evaluation.headline import figures, words, yardsticks
+from marginalsyn.evaluation.headline import words
 from marginalsyn.evaluation.marginals import rare_groups
 from marginalsyn.evaluation.verdict import (
     CARE,
     FIT,
-    FRESH,
     LINEAR,
     RARE,
-    SHUFFLED,
     TABLES,
     TREES,
     UNFIT,
     UNJUDGED,
-    Use,
     judge_learners,
     judge_tables,
     word_of,
 )
 from marginalsyn.host import generate
-from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.release.folder import Release
 from marginalsyn.table.design import CodedRows
 
@@ -115,30 +111,6 @@ def test_shuffled_columns_are_not_fit_for_tables_and_a_fresh_sample_is() -> None
     assert [row[:2] for row in rows] == [["fresh", FIT], ["shuffled", UNFIT]]
 
 
-def test_the_two_figures_stand_beside_their_yardsticks() -> None:
-    weights = pd.DataFrame({"w": np.ones(150), "v": np.ones(150)})
-    found = evaluate(
-        example_frame(150),
-        example_frame(100, 1),
-        example_schema(),
-        train=example_frame(200, 2),
-        weights=weights,
-        reports=["marginals", "tstr"],
-        models=["logistic"],
-        repeats=2,
-    )
-    head, rows = figures(found.fitness())  # type: ignore[misc]
-    assert head == ["", "two-way l1 error", "total variation", "excess log loss"]
-    names = [row[0] for row in rows]
-    assert names == ["without weights", "weights w", "weights v", *names[3:]]
-    assert names[3:] == ["a fresh sample", "shuffled columns"]
-    for row in rows:
-        assert float(row[1]) == pytest.approx(2 * float(row[2]), rel=0.01)
-    assert "guessing" in rows[-1][3]
-    assert len(found.worst["synthetic"]["pairs"]) == 4
-    assert found.worst["synthetic"]["pairs"][-1].startswith("and ")
-
-
 def test_columns_that_wasted_the_budget_are_said_first(tmp_path: Path) -> None:
     schema = Schema.model_validate(
         {
@@ -161,19 +133,3 @@ def test_columns_that_wasted_the_budget_are_said_first(tmp_path: Path) -> None:
     assert next(iter(worst)) == "value for the budget"
     assert "column ward came out 97% missing" in worst["value for the budget"][0]
     assert "column ward came out 97% missing" in found.to_html()
-
-
-def test_chart_and_table_of_several_releases_have_one_yardstick() -> None:
-    """Yardsticks of tables of different sizes differ by chance."""
-    cases = {
-        name: [
-            Use(TABLES, FIT, "l1 error", value, None, {FRESH: 0.0911, SHUFFLED: shuffled}),
-        ]
-        for name, value, shuffled in (("a", 0.1811, 0.3111), ("b", 0.2811, 0.3511))
-    }
-    (block,) = yardsticks(cases).items
-    drawn = {bar.label: bar.value for bar in block.items[0].bars}
-    assert drawn == {"a": 0.1811, "b": 0.2811, FRESH: 0.0911, SHUFFLED: 0.3111}
-    table = figures(cases)
-    assert table is not None
-    assert [row[1] for row in table[1]] == ["0.181", "0.281", "0.0911", "0.311"]

@@ -104,9 +104,9 @@ def test_a_fresh_sample_keeps_the_rows_of_a_person_together() -> None:
 def test_the_commands_make_pages(run: Callable[..., Result], folder: Path) -> None:
     (folder / "clinic").mkdir()
     (folder / "others").mkdir()
-    for name, frame in tables().items():
+    for name, frame in tables(150).items():
         frame.to_csv(folder / "clinic" / f"{name}.csv", index=False)
-    for name, frame in tables(seed=3).items():
+    for name, frame in tables(150, 3).items():
         frame.to_csv(folder / "others" / f"{name}.csv", index=False)
     TREE.write(folder / "s.json")
     asked = ("generate", "--data", "clinic", "--schema", "s.json", "--eps", 3, "--seed", 1)

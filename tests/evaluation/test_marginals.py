@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from marginalsyn.evaluation import marginals
-from marginalsyn.evaluation.marginals import marginal_errors, sampling_errors, share_table
+from marginalsyn.evaluation.marginals import marginal_errors, sampling_errors
 
 SIZES = {"a": 2, "b": 3, "c": 4, "d": 2}
 
@@ -61,22 +61,6 @@ def test_same_shares_are_no_error(seed: int, rows: int) -> None:
 def test_weights_must_fit() -> None:
     with pytest.raises(ValueError, match="one per row"):
         marginal_errors(table(5, 0), table(6, 1), SIZES, second_weights=np.ones(5))
-
-
-def test_a_workload_is_taken_in_any_order() -> None:
-    one, two = table(50, 0), table(50, 1)
-    found = marginal_errors(one, two, SIZES, workload=[("c", "a"), ("a", "c"), ("b",)])
-    assert found["c", "a"] == pytest.approx(found["a", "c"])
-    assert list(found) == [("c", "a"), ("a", "c"), ("b",)]
-
-
-def test_shares() -> None:
-    codes = np.array([[0, 1], [1, 1], [1, 0]])
-    assert share_table(codes, [2, 2], np.array([2.0, 1.0, 1.0])).tolist() == [
-        [0, 0.5],
-        [0.25, 0.25],
-    ]
-    assert share_table(np.empty((0, 1), int), [2]).tolist() == [0, 0]
 
 
 @pytest.mark.parametrize(

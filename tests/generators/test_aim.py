@@ -56,30 +56,6 @@ def payments(done, purpose):
     return [p for p in done.statement.payments if p["purpose"] == purpose]
 
 
-def test_the_labels_pairs_come_first_where_few_rows_are_visible():
-    assert payments(run(frame=table(60)), "label pair")
-    assert not payments(run(frame=table(20_000), eps=8.0), "label pair")
-    assert not payments(run(frame=table(60), label_share=0), "label pair")
-    pairs = payments(run(frame=table(60), label_share=0.5), "label pair")
-    assert [p["columns"] for p in pairs] == [["a", "c"], ["b", "c"], ["c", "d"]]
-    rho = Budget(eps=1.0).gaussian
-    assert sum(p["mu"] ** 2 / 2 for p in pairs) == pytest.approx(0.5 * 0.85 * rho)
-
-
-def test_the_model_stays_within_its_limit():
-    x, y = np.random.default_rng(0).integers(0, 5, (2, 3000))
-    frame = pd.DataFrame({"c0": x, "c1": y, "c2": (x + y) % 5, "c3": x, "c4": y, "c5": x})
-    schema = Schema.from_domain(dict.fromkeys(frame, 5))
-    megabyte = 0.001  # 131 cells: a tree of pairs has 125, a triple beside singles 140
-    done = run(frame, schema, eps=50, degree=3, merge=0, rounds=40, max_model_mb=megabyte)
-    model = done.synthesis.model
-    sizes = [np.size(array) for name, array in model.arrays.items() if name.startswith("pgm_log")]
-    assert max(sizes) <= 25
-    assert all(len(step["columns"]) <= 2 for step in done.statement.notes["rounds"])
-    free = run(frame, schema, eps=50, degree=3, merge=0, rounds=40)
-    assert any(len(step["columns"]) == 3 for step in free.statement.notes["rounds"])
-
-
 def test_the_plan_is_what_is_paid():
     budget = Budget(eps=1.0)
     plan = AIMConfig(rounds=5, label_share=0).configure(SCHEMA, budget).plan

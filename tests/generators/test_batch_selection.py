@@ -53,18 +53,6 @@ def test_a_batch_joins_no_two_parts_twice():
     assert ("a", "b") not in {PAIRS[i] for i in batch.open}, "the way from a to c goes by it"
 
 
-def test_a_batch_keeps_the_model_within_its_limit():
-    sizes = list(DOMAIN.values())
-    limit = (sum(sizes) + 20) * 8 / 2**20
-    batch = Batch(PAIRS, [(c,) for c in DOMAIN], DOMAIN, limit)
-    taken = []
-    while batch.open.size:
-        taken.append(PAIRS[int(batch.open[-1])])
-        batch.take(int(batch.open[-1]))
-        assert pgm.model_mb(DOMAIN, taken) <= limit
-    assert 1 < len(taken) < 7
-
-
 @pytest.mark.parametrize("batch", [3, 7])
 def test_a_run_by_batches_pays_its_plan_and_finds_what_is_related(batch):
     frame, schema = chains()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +9,7 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
-from marginalsyn import Ledger, Release, Synthesizer, verify
+from marginalsyn import Ledger, Release, Synthesizer
 from marginalsyn.errors import DataError, Interrupted
 from marginalsyn.plugins.exchange.mbi import parcel_of
 from marginalsyn.table.schema import Schema
@@ -37,18 +36,6 @@ def table(rows: int = ROWS) -> pd.DataFrame:
     return frame[~((frame.a == 0) & (frame.b == 4))].reset_index(drop=True)
 
 
-def two_way(real: pd.DataFrame, made: pd.DataFrame) -> float:
-    """The mean total variation over all pairs."""
-    found = []
-    for pair in itertools.combinations(NAMES, 2):
-        left, right = (
-            np.bincount(CODES * t[pair[0]] + t[pair[1]], minlength=CODES**2) / len(t)
-            for t in (real, made)
-        )
-        found.append(np.abs(left - right).sum() / 2)
-    return float(np.mean(found))
-
-
 def synthesizer(**options: object) -> Synthesizer:
     return Synthesizer(eps=20.0, schema=schema(), options={**SMALL, **options}, seed=1)
 
@@ -66,17 +53,6 @@ def made(real: pd.DataFrame) -> Synthesizer:
 @pytest.fixture(scope="module")
 def release(made: Synthesizer, tmp_path_factory: pytest.TempPathFactory) -> Release:
     return made.release(tmp_path_factory.mktemp("chain") / "release")
-
-
-def test_marginals_beyond_the_tree_are_served(real: pd.DataFrame, made: Synthesizer) -> None:
-    said = made.privacy_.notes["chain"]
-    assert said["beyond"] > 3
-    assert said["converged"]
-    assert "sweeps" in said["text"]
-    assert len(made.privacy_.notes["measured"]) > len(NAMES) + said["beyond"] - 1
-    exact = synthesizer(sweeps=0).fit(real)
-    assert "chain" not in exact.privacy_.notes
-    assert two_way(real, made.synthetic_) < 0.7 * two_way(real, exact.synthetic_)
 
 
 def test_an_exact_model_stays_where_it_suffices(real: pd.DataFrame) -> None:
@@ -107,15 +83,6 @@ def test_a_run_that_was_interrupted_in_the_chain_goes_on(
             again.fit(real)
     pd.testing.assert_frame_equal(again.fit(real, resume=True).synthetic_, made.synthetic_)
     assert len(Ledger("kept.sqlite").read().entries) == 1
-
-
-def test_it_is_weighted_and_steered(real: pd.DataFrame, made: Synthesizer, tmp_path: Path) -> None:
-    release = made.release(tmp_path / "own")
-    weighted = release.weight(real, eps=5, method="rake", ledger=tmp_path / "w.sqlite", seed=3)
-    assert verify(weighted.path) == []
-    even = weighted.steer({"a": [0.5, 0.2, 0.1, 0.1, 0.1]}, out=tmp_path / "even")
-    shares = even.frame()["a"].value_counts(normalize=True).sort_index()
-    assert shares.tolist() == pytest.approx([0.5, 0.2, 0.1, 0.1, 0.1], abs=1e-3)
 
 
 def test_rows_that_agree_with_a_condition(real: pd.DataFrame, release: Release) -> None:

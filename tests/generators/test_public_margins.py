@@ -101,18 +101,6 @@ def test_without_a_public_number_of_rows_one_answer_gives_it():
     assert made.synthetic_["ill"].mean() == pytest.approx(0.33, abs=0.002)
 
 
-def test_the_independent_generator_takes_margins_of_one_column():
-    made = Synthesizer(method="independent", eps=1, schema=SCHEMA, seed=1, margins=[WARDS])
-    frame = made.fit(PEOPLE).synthetic_
-    assert frame["ward"].value_counts(normalize=True)["D"] == pytest.approx(
-        WARDS["shares"]["D"], abs=0.001
-    )
-    with pytest.raises(UsageError, match="two columns: methods that can are aim"):
-        Synthesizer(method="independent", eps=1, schema=SCHEMA, margins=BOTH).fit(PEOPLE)
-    with pytest.raises(UsageError, match="methods that can are aim"):
-        Synthesizer(method="privbayes", eps=1, schema=SCHEMA, margins=BOTH).fit(PEOPLE)
-
-
 def test_the_command_says_it_before_spending_and_in_the_release(run, folder):
     PEOPLE.to_csv("people.csv", index=False)
     SCHEMA.write("s.json")

@@ -11,7 +11,6 @@ import pytest
 from marginalsyn import Synthesizer
 from marginalsyn.errors import SchemaError, UsageError
 from marginalsyn.evaluation.marginals import marginal_errors
-from marginalsyn.generators.aim import AIMConfig
 from marginalsyn.generators.auto import AutoConfig
 from marginalsyn.generators.clique_tree import CliqueTreeConfig
 from marginalsyn.plugins.audit.testkit.generators import run_generator
@@ -65,13 +64,6 @@ def test_what_noise_would_drown_within_strata_is_left_to_the_choice():
     few = run_generator(AutoConfig, table(40), schema, eps=0.5).statement
     assert few.notes["choice"]["method"] == "fixed-marginals"
     assert few.notes["measured"] == [["region", name] for name in "abcdef"]
-
-
-def test_aim_counts_a_pair_with_the_stratum_once_for_every_other_column():
-    generator = AIMConfig().configure(SCHEMA.stratified("region"), Budget(eps=1.0))
-    weights = generator.workload(DOMAIN).weights
-    assert weights["region", "a"] == 5
-    assert weights["a", "b"] == 1
 
 
 def test_a_hierarchy_holds_in_every_row_and_adds_up():

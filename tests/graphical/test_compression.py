@@ -51,14 +51,6 @@ def test_refining_keeps_groups_and_shares():
         np.testing.assert_array_less(np.abs(got - merge.shares[members] * n), 1 + 1e-9)
 
 
-def test_refining_does_not_depend_on_the_order_of_the_rows():
-    merge = compress_column(np.array([50.0, 50, 400]), ordered=True, threshold=99)
-    rng = np.random.default_rng(1)
-    fine = Compression({"a": merge}).refine(np.zeros((4000, 1), np.int32), rng)[:, 0]
-    first, second = fine[:2000].mean(), fine[2000:].mean()
-    assert abs(first - second) < 6 * np.sqrt(0.25 / 1000)
-
-
 SIZES = st.lists(
     st.lists(st.integers(1, 300), min_size=3, max_size=3).map(lambda s: sorted(s, reverse=True)),
     min_size=2,
@@ -82,11 +74,3 @@ def test_a_column_is_merged_further_only_while_its_mean_pair_costs_too_much(size
         if level:
             largest = [*others, *(one[0] for other, one in columns.items() if other != name)]
             assert columns[name][level - 1] * sum(largest) / len(largest) > cells * (1 - 1e-12)
-
-
-def test_a_long_column_is_merged_next_to_long_ones_and_stays_next_to_short_ones():
-    ages = [60, 40, 30]
-    short = {f"yes{place}": [2, 2, 2] for place in range(5)}
-    long = {f"place{place}": [90, 60, 40] for place in range(5)}
-    assert affordable({"age": ages, **short}, [], 500)["age"] == 0
-    assert affordable({"age": ages, **long}, [], 1500)["age"] == 2

@@ -117,37 +117,9 @@ def test_every_row_of_a_group_is_as_likely_to_take_a_value() -> None:
         assert np.abs(share - number / 7).max() < 5.5 * 0.5 / np.sqrt(repeats)
 
 
-def test_spread_values_do_not_follow_a_period_of_the_rows() -> None:
-    rng = np.random.default_rng(3)
-    repeats, copies = 4_000, np.array([96, 4])
-    values = spread_values(np.tile(copies, (repeats, 1)), np.full(repeats, 100), rng)
-    # four copies, evenly apart, against rows that alternate in blocks of the same period
-    phase = np.arange(100) % 25 < 12
-    hits = (values.reshape(repeats, 100) == 1)[:, phase].sum(axis=1)
-    assert abs(hits.mean() - 4 * 0.48) < 5.5 / np.sqrt(repeats)
-    # no more noise than four independent rows have
-    assert hits.var() < 1.2 * 4 * 0.48 * 0.52
-
-
 def test_wide_separators_do_not_overflow_the_group_keys() -> None:
     domain = {f"x{i}": 200 for i in range(11)}
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 2, (11, 1000)).astype(np.int32) * 199
     keys = _group_keys(codes, tuple(range(11)), tuple(domain.values()))
     assert len(np.unique(keys)) == len(np.unique(codes, axis=1).T)
-
-
-def test_independent_rows_vary_as_a_sample_does() -> None:
-    counts = np.array([[30.0, 0.0, 50.0], [5.0, 90.0, 25.0]])
-    model = fit({"a": 2, "b": 3, "c": 2}, [Observed(("a", "b"), counts, 1e-3)], total=200.0)
-    rng = np.random.default_rng(0)
-    tables = []
-    for _ in range(300):
-        codes = model.sample(500, rng)
-        tables.append(np.bincount(codes[:, 0] * 3 + codes[:, 1], minlength=6))
-    found, shares = np.array(tables), counts.ravel() / 200
-    assert (found[:, 1] == 0).all()
-    wanted = np.sqrt(500 * shares * (1 - shares))
-    assert np.all(np.abs(found.mean(axis=0) - 500 * shares) < 6 * wanted / 300**0.5 + 1e-9)
-    kept = wanted > 0
-    assert np.all(np.abs(found.std(axis=0)[kept] / wanted[kept] - 1) < 0.25)

@@ -203,11 +203,6 @@ def test_wrong_types_of_a_synthesizer(frame: pd.DataFrame, changes: dict, text: 
     assert text in str(caught.value)
 
 
-def test_numbers_of_numpy_are_numbers(frame: pd.DataFrame) -> None:
-    synth = Synthesizer(schema=example_schema(), eps=np.float64(1.0), seed=np.int64(1)).fit(frame)
-    assert len(synth.sample(np.int32(4))) == 4
-
-
 def test_cards(shared: Release, frame: pd.DataFrame) -> None:
     synth = Synthesizer(schema=example_schema(), seed=1)
     assert "not fitted" in synth._repr_html_()

@@ -55,18 +55,6 @@ def one(column, values) -> list[int]:
 # Round trips
 
 
-def test_every_code_comes_back_through_a_frame_and_through_csv():
-    codec = Codec(EVERY_KIND)
-    codes = random_codes(EVERY_KIND, 5000)
-    frame = codec.decode(codes, np.random.default_rng(1))
-    assert np.array_equal(codec.encode(frame), codes)
-    text = read_as_text(frame.to_csv(index=False))
-    assert np.array_equal(codec.encode(text), codes)
-    guessed = pd.read_csv(io.StringIO(frame.to_csv(index=False)), float_precision="round_trip")
-    assert np.array_equal(codec.encode(guessed), codes)
-    pd.testing.assert_frame_equal(codec.conform(text), frame)
-
-
 names = st.text(
     st.characters(codec="utf-8", exclude_categories=("C",)), min_size=1, max_size=6
 ).filter(text_of)

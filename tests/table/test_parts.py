@@ -12,7 +12,7 @@ import pytest
 from marginalsyn import PrivateTable, Schema
 from marginalsyn.errors import SchemaError
 from marginalsyn.table.codec import Codec
-from marginalsyn.table.parts import VALUES, codes_of, steer
+from marginalsyn.table.parts import VALUES
 
 DATE: dict[str, Any] = {
     "kind": "date",
@@ -87,22 +87,6 @@ def test_rows_agree_with_their_parts_and_keep_the_codes_that_can_be(given: dict[
 def table_of(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     """The rows with parts computed anew by the engine."""
     return PrivateTable.open(frame[[schema.names[0]]], schema).unprotected("test").frame()
-
-
-def test_steered_dates_lie_as_evenly_as_they_can() -> None:
-    schema = Schema(columns=({**DATE, "bins": "month", "parts": ["weekday"]},))
-    column = schema.columns[0]
-    rng, size = np.random.default_rng(2), 60_000
-    edges = column.edges.astype(int)
-    numbers = rng.integers(edges[600], edges[601], size)
-    wanted = np.full(size, 2)
-    low, high = np.full(size, edges[600]), np.full(size, edges[601])
-    found = steer(column, numbers, low, high, {"weekday": wanted})
-    assert (codes_of("weekday", found, column.unit) == 2).all()
-    assert ((found >= low) & (found < high)).all()
-    shares = np.unique(found, return_counts=True)[1] / size
-    assert len(shares) in (4, 5)
-    assert shares.min() > 0.1
 
 
 def test_parts_are_said_where_they_can_be() -> None:

@@ -260,30 +260,6 @@ def test_a_drafted_schema_cannot_hide_its_warning():
     assert Schema.from_json(json.dumps(reviewed)).warning is None
 
 
-def test_select_keeps_what_belongs_to_the_columns():
-    schema = whole_schema()
-    part = schema.select(["share", "age"])
-    assert part.names == ["share", "age"]
-    assert (part.label, part.positive, part.impossible) == (None, None, ())
-    assert set(part.drop) == {"patient", "mixed", "level", "ill"}
-    kept = schema.select(["ill", "age"])
-    assert (kept.label, kept.positive_code, len(kept.impossible)) == ("ill", 1, 1)
-    with pytest.raises(SchemaError, match="column \\('x'\\) must be one of"):
-        schema.select(["x"])
-    assert schema.size(["age", "ill"]) == 8
-    assert schema.size([]) == 1
-
-
-def test_with_bins_changes_edges_and_nothing_else():
-    schema = whole_schema()
-    assert schema.domain["age"] == 4
-    fine = schema.with_bins(age="auto", share=(0.5,))
-    assert (fine.domain["age"], fine.domain["share"]) == (32, 3)
-    assert fine.with_bins(age=(25, 45, 65), share=4) == schema
-    with pytest.raises(SchemaError, match="must be integer or continuous"):
-        schema.with_bins(ill=2)
-
-
 def test_structural_zeros_against_every_cell():
     schema = Schema(
         columns=(

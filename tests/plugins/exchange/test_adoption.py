@@ -70,13 +70,6 @@ def test_rows_are_drawn_anew_from_measurements(tmp_path: Path) -> None:
     assert [m.columns for m in made.measurements()] == [("a", "b"), ("c", "b")]
 
 
-def test_rows_can_stay_as_they_are(tmp_path: Path) -> None:
-    parcel = measured()
-    made = adopt_parcel(parcel, tmp_path / "r", redraw=False)
-    assert np.array_equal(Codec(made.schema).encode(made.frame()), parcel.rows)
-    assert made.statement.notes["adopted"]["rows"] == "as the tool wrote them"
-
-
 def test_a_model_alone_is_taken_over_exactly(tmp_path: Path) -> None:
     rng = np.random.default_rng(2)
     groups = np.array([0, 1, 1, 0])

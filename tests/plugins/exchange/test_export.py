@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,9 +10,7 @@ import pytest
 from click.testing import Result
 
 from marginalsyn.errors import UsageError
-from marginalsyn.generators.marginals import stored_model
 from marginalsyn.plugins.exchange import mbi as parcels
-from marginalsyn.release.folder import Release
 
 Run = Callable[..., Result]
 
@@ -33,29 +30,6 @@ def test_nothing_is_overwritten(run: Run, release: Path) -> None:
     run("export", release, "--to", "mbi")
     assert "--force" in run("export", release, "--to", "mbi", code=2).stderr
     run("export", release, "--to", "mbi", "--force")
-
-
-def test_mbi_reads_the_same_model(run: Run, release: Path, folder: Path) -> None:
-    pytest.importorskip("mbi")
-    out = run("export", "--to", "mbi", "--out", "for-mbi").stdout.strip()
-    told = json.loads((folder / out / "parcel.json").read_text())
-    assert told["stated"]["eps"] == pytest.approx(1)
-    found = parcels.load(folder / out)
-    source = Release.read(release)
-    model = source.model()
-    assert model is not None
-    fitted, merges = stored_model(model)
-    assert dict(found.domain.config) == source.schema.domain
-    assert len(found.measurements) == len(source.measurements())
-    assert found.data.records == 40
-    for columns in [("age", "sex"), ("disease", "age"), ("thal",)]:
-        ours = fitted.marginal(columns)
-        for axis, name in enumerate(columns):
-            merge = merges.merges[name]
-            ours = np.take(ours, merge.groups, axis=axis)
-            ours = ours * merge.shares.reshape([-1 if a == axis else 1 for a in range(ours.ndim)])
-        theirs = np.asarray(found.model.project(columns).values)
-        assert np.allclose(theirs, ours, atol=1e-3 * fitted.total)
 
 
 def test_mbi_reads_merged_measurements(run: Run, folder: Path, release: Path) -> None:

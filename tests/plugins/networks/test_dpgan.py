@@ -286,16 +286,6 @@ def test_the_ledger_holds_the_steps_and_the_counts() -> None:
 # -- conditional ----------------------------------------------------------------------------------
 
 
-@pytest.mark.tensorflow
-def test_rows_are_made_for_the_labels_shares() -> None:
-    frame, schema = example_frame(2000), example_schema()
-    options = {**QUICK, "marginals": 0.5, "rows": 20_000}
-    run = run_generator(DPCGANConfig, frame, schema, options=options, eps=50.0)
-    assert run.statement.notes["given"] == ["ill"]
-    truth, made = (np.mean(f["ill"] == "yes") for f in (frame, run.synthesis.frame))
-    assert abs(truth - made) < 0.03
-
-
 def test_the_condition_may_be_another_column_or_none() -> None:
     schema, budget = example_schema(), Budget(eps=1)
     knobs = {"rate": 1.0, "marginals": 0.0}

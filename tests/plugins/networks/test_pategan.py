@@ -237,18 +237,6 @@ def test_the_student_learns_the_log_odds_from_votes() -> None:
     assert made.votes(space, far)[0] / teachers == pytest.approx(expected, abs=0.05)
 
 
-def test_votes_of_rows_like_the_generated_are_split() -> None:
-    rng = np.random.default_rng(8)
-    heads = Heads(example_schema())
-    features = RandomFeatures.draw(heads.width, 30, rng)
-    codes = Codec(example_schema()).encode(example_frame(4000))
-    seen = features(heads.rows(codes, rng))
-    space = FeatureSpace.of(seen[:2000])
-    owners = rng.integers(0, 100, 2000)
-    teachers = Teachers.train([(heads.rows(codes[2000:], rng), owners)], features, 100)
-    assert teachers.votes(space, seen[:500]).mean() == pytest.approx(50, abs=5)
-
-
 # -- the release ----------------------------------------------------------------------------------
 
 

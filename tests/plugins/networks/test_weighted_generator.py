@@ -53,19 +53,6 @@ def test_weighted_mmd_is_that_of_the_definition(rows):
     assert found == pytest.approx(np.median(each), abs=1e-5)
 
 
-def test_unit_weights_are_no_weights(rows):
-    x, _, y = rows
-    ones = np.ones(len(x))
-    plain = brute_mmd(x, ones, y, normalise=False)
-    for scheme in ("known", "self-normalised"):
-        assert float(mmd(x, ones, y, widths=WIDTHS, scheme=scheme)) == pytest.approx(
-            plain, abs=1e-5
-        )
-        assert float(weighted_mean(x[:, 0], ones, scheme)) == pytest.approx(
-            x[:, 0].mean(), abs=1e-6
-        )
-
-
 def test_median_of_means_of_a_constant_and_under_one_huge_weight():
     ones = np.ones(25)
     assert float(weighted_mean(np.full(25, 3.0), ones, "median-of-means")) == pytest.approx(3.0)

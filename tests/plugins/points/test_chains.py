@@ -10,17 +10,11 @@ from scipy.stats import chi2, kstest
 
 from marginalsyn.errors import UsageError
 from marginalsyn.plugins.points import candidates, random_walk
-from marginalsyn.plugins.points.driver import Schedule, run_chains, summarise
-from marginalsyn.plugins.points.random_walk import build_walk, make_law
+from marginalsyn.plugins.points.random_walk import make_law
 from marginalsyn.table.energy import energy_distance, potential, self_distance
 from marginalsyn.table.metric import PointSpace
 
 SPACE = PointSpace(2, np.array([0.75, 1.0]), 2.0, np.array([2, 3]), np.array([1, -1]))
-
-
-def run(law, points, seed, *, chains=4, **how):
-    kernel, schedule = build_walk(law, points), Schedule.tuned(law.coefficient, **how)
-    return run_chains(kernel, np.random.default_rng(seed), schedule, chains=chains)
 
 
 @pytest.mark.parametrize("root", [False, True])
@@ -112,21 +106,6 @@ def test_draws_of_a_mixed_point_follow_the_exact_law():
         (counts[k] - 8_000 * m / total) ** 2 / (8_000 * m / total) for k, m in masses.items()
     )
     assert statistic < chi2.isf(1e-6, 5)
-
-
-def test_step_sizes_are_tuned_to_thirty_percent_and_runs_repeat():
-    rows = np.random.default_rng(6).beta(2, 5, (300, 2))
-    target = make_law(rows, coefficient=100.0, root=True)
-    first = run(target, 5, 7, steps=4_000, burn=4_000)
-    again = run(target, 5, 7, steps=4_000, burn=4_000)
-    assert np.array_equal(first.energies, again.energies)
-    assert np.all(np.abs(first.acceptance - 0.3) < 0.12)
-    assert first.energies.shape == (4, 250)
-    figures = summarise(first)
-    assert figures["energy"]["rhat"] < 1.1
-    assert figures["energy"]["ess_bulk"] > 50
-    assert len(figures["energy_trace"]) == 4
-    assert len({float(s.points[0, 0]) for s in first.states}) == 4  # chains differ
 
 
 def test_a_finite_chain_has_no_finite_guarantee():

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import gamma
 from scipy.stats import energy_distance as root_of_energy
 
 from marginalsyn.errors import UsageError
@@ -56,17 +55,6 @@ def test_energy_agrees_with_scipy_in_one_dimension():
     expected = root_of_energy(x, y, wx, wy) ** 2
     found = energy.energy_distance(x, y, x_weights=wx, y_weights=wy)
     assert found == pytest.approx(expected, rel=1e-9)
-
-
-def test_sliced_energy_tends_to_a_constant_times_the_energy():
-    rng = np.random.default_rng(3)
-    x, y = rng.random((100, 3)), rng.random((40, 3)) ** 2
-    directions = rng.standard_normal((5_000, 3))
-    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-    constant = gamma(1.5) / (np.sqrt(np.pi) * gamma(2.0))
-    expected = constant * energy.energy_distance(x, y)
-    sliced = np.mean([root_of_energy(x @ t, y @ t) ** 2 for t in directions])
-    assert sliced == pytest.approx(expected, rel=0.03)
 
 
 def test_streamed_potentials_do_not_depend_on_the_batches():

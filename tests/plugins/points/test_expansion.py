@@ -18,7 +18,6 @@ from marginalsyn.plugins.audit.testkit.generators import (
 from marginalsyn.plugins.points import expansion
 from marginalsyn.plugins.points.support_points import SupportPointsConfig
 from marginalsyn.plugins.points.support_points_gp import SupportPointsGPConfig
-from marginalsyn.table.energy import energy_distance
 from marginalsyn.table.metric import Metric, PointSpace
 from marginalsyn.table.numeric import ContinuousColumn
 
@@ -135,20 +134,6 @@ def test_a_width_by_likelihood_finds_the_scale():
     options = {"bandwidth": "likelihood", "points": 1, "bandwidth_share": 0.5}
     run = run_generator(SupportPointsGPConfig, frame, schema, options=options, eps=2)
     assert run.synthesis.notes["bandwidth"] == pytest.approx(0.06, rel=0.35)
-
-
-def test_widths_from_points_and_from_a_loss():
-    rng = np.random.default_rng(5)
-    rows = rng.random((800, 2))
-    points = rng.random((40, 2))
-    space = PointSpace.cube(2)
-    free = expansion.width_by_points(points, space)
-    assert 0.01 < free < 0.1
-    assert expansion.width_by_points(points[:1], space) == expansion.WIDTHS[0]
-    found = expansion.width_by_loss(points, lambda y: energy_distance(rows, y), space, rng)
-    assert found >= 0.05
-    sharp = expansion.width_by_loss(points, lambda y: energy_distance(points, y), space, rng)
-    assert sharp < found
 
 
 @pytest.mark.parametrize("name", sorted(edge_tables()))

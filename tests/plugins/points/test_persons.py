@@ -201,25 +201,6 @@ def test_the_ledger_holds_the_cost_of_rows_and_all_of_it_is_spent(name: str) -> 
     assert made.notes["estimated_persons"] > 0
 
 
-@pytest.mark.parametrize("name", ["field", "slices", "kme", "histogram"])
-def test_rows_are_drawn_as_the_table_has_them(name: str) -> None:
-    """Persons with many rows lie elsewhere: their rows are most of the table's."""
-    method, _, schema = METHODS[name]
-    rng = np.random.default_rng(7)
-    k = np.where(rng.random(2000) < 0.3, 6, 1)
-    who = np.repeat(np.arange(len(k)), k)
-    heavy = np.repeat(k > 1, k)
-    frame = pd.DataFrame({"who": who, "x": np.where(heavy, 0.8, 0.2), "g": "u"})
-    frame.loc[heavy, "g"] = "w"
-    unit = Unit(column="who", max_rows=6)
-    table = PrivateTable.open(frame[[*schema.names, "who"]], schema.with_unit(unit))
-    made, _ = generate(table, make_config(method), Budget(eps=20), noise=make_noise(3))
-    assert made.notes["estimated_persons"] == pytest.approx(len(k), rel=0.02)
-    assert len(made.frame) == pytest.approx(len(frame), rel=0.1)
-    # A person's share of these rows is .3, the rows' is .72.
-    assert (made.frame["x"] > 0.5).mean() == pytest.approx(heavy.mean(), abs=0.06)
-
-
 def test_the_chain_scores_rows_one_by_one_and_is_refused() -> None:
     table = PrivateTable.open(crowd(np.random.default_rng(8)), MIXED.with_unit(UNIT))
     with pytest.raises(UsageError, match=r"cannot protect persons.*support-points-gp"):
