@@ -236,7 +236,7 @@ PUBLISHED = (
         "rules-unchecked",
         "a release is written though its rows break a rule",
         "marginalsyn/release/linked.py",
-        "for text, count in broken_rules(whole, joined).items()",
+        "for text, count in broken_in(tree, table, tables).items()",
         "for text, count in {}.items()",
         (KEPT, "-k", "linked"),
     ),

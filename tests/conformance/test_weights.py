@@ -38,7 +38,7 @@ def cases():
             yield pytest.param(name, check, marks=marks, id=f"{name}-{check.__name__}")
 
 
-@pytest.mark.parametrize(("name", "check"), cases())
+@pytest.mark.parametrize(("name", "check"), list(cases()))
 def test_contract(name, check) -> None:
     check(find(WEIGHTS, name), QUICK.get(name))
 
