@@ -74,6 +74,13 @@ class TestDatasets:
         assert "10.24432" in run("datasets", "show", "heart").stdout
         assert "did you mean heart" in run("datasets", "show", "hart", code=2).stderr
 
+    def test_an_exported_table_can_be_generated_from(self, run: Run, folder: Path) -> None:
+        written = run("datasets", "export", "heart", "--out", "t").stdout.split()
+        assert "t/heart-train.csv" in written
+        assert "--force" in run("datasets", "export", "heart", "--out", "t", code=2).stderr
+        asked = ("generate", "--data", "t/heart-train.csv", "--schema", "t/heart.schema.json")
+        run(*asked, "--method", "independent", "--eps", 1)
+
 
 class TestPlugins:
     def test_a_broken_plugin_is_shown_and_harms_nothing(

@@ -33,6 +33,7 @@ from marginalsyn.plugins.audit.statistics import (
     least_rho,
 )
 from marginalsyn.plugins.audit.testkit.generators import check_audit
+from marginalsyn.plugins.audit.testkit.weights import check_weight_audit
 from marginalsyn.plugins.audit.worst import perform
 from marginalsyn.privacy.charges import ZCDP, Pure, SubsampledGaussian
 from marginalsyn.privacy.composition import compose
@@ -383,6 +384,12 @@ def test_a_failing_generator_is_no_pass() -> None:
     assert "ZeroDivisionError" in finding.reason
     with pytest.raises(AssertionError, match="could not be run"):
         check_audit(kind, runs=2)
+
+
+def test_the_test_kit_audits_weights() -> None:
+    from marginalsyn.plugins.weights.beta_noised import BetaNoisedConfig
+
+    check_weight_audit(BetaNoisedConfig, {"noise": "laplace"}, runs=30)
 
 
 def test_frames_have_the_codes_of_the_codec() -> None:
