@@ -16,7 +16,10 @@ are drawn from the lines that one of them covers; all others are caught, or not,
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gc
+import importlib
+import io
 import json
 import os
 import shutil
@@ -165,7 +168,11 @@ def main() -> int:
         os.environ.update(PYTHONPATH=str(copy / "site"), PYTHONSAFEPATH="1")
         files = sorted({test.split("::")[0] for _, tests in wanted for test in tests})
         seen = Seen()
-        pytest.main([*QUIET, "--collect-only", "-qq", *files], plugins=[seen])
+        with contextlib.redirect_stdout(io.StringIO()):
+            pytest.main([*QUIET, "--collect-only", *files], plugins=[seen])
+        for mutant in mutants:  # what is loaded late, too
+            name = mutant.file.removesuffix(".py").replace("/", ".")
+            importlib.import_module("marginalsyn." + name.removeprefix("marginalsyn."))
         functions = functions_of(copy)
         gc.collect()
         gc.freeze()
