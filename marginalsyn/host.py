@@ -131,7 +131,7 @@ def calibrate(
 
 
 def _check_duties(config: Any, schema: Schema, group: str) -> None:
-    """Refuse a method that cannot protect the schema's persons, or needs a label that it lacks."""
+    """Refuse a method that cannot protect the schema's persons, or serve its label or strata."""
     name = config.name
     several = schema.unit is not None and schema.unit.max_rows > 1
     if several and Duties(config).reads and not Duties(config).counts_persons:
@@ -145,6 +145,12 @@ def _check_duties(config: Any, schema: Schema, group: str) -> None:
         raise UsageError(
             f"method ({name}) needs a schema with a label and other columns: name the label in the "
             "schema, or take another --method"
+        )
+    if group == GENERATORS and schema.by and not Duties(config).serves_strata:
+        raise UsageError(
+            f"method ({name}) cannot serve strata (by {', '.join(schema.by)}): methods that can are "
+            f"{', '.join(_methods_with('serves_strata'))}. Take one of them, or leave by out, of "
+            "the schema, too"
         )
 
 
@@ -339,15 +345,6 @@ def stated_margins(schema: Schema | LinkedSchema) -> dict[str, Any]:
     """What a statement's notes say of public margins."""
     margins = schema.margin_facts if isinstance(schema, Schema) else []
     return {"margins": margins} if margins else {}
-
-
-def check_serves_strata(config: Any, by: str | Sequence[str]) -> None:
-    """Refuse a method that would not serve the strata that were asked for."""
-    if by and not Duties(config).serves_strata:
-        raise UsageError(
-            f"method ({config.name}) cannot serve strata (by): methods that can are "
-            f"{', '.join(_methods_with('serves_strata'))}. Take one of them, or leave by out"
-        )
 
 
 def stated_references(references: Sequence[Reference]) -> dict[str, Any]:

@@ -390,7 +390,6 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
     ) -> tuple[GeneratorConfig, Budget, PrivateInput | LinkedInput]:
         """The method, the budget and the source, without anything read or spent."""
         from marginalsyn.contract import make_config
-        from marginalsyn.host import check_serves_strata
         from marginalsyn.operations.linked import find_linked
         from marginalsyn.operations.origins import find_private
         from marginalsyn.purchases.shapes import with_shapes
@@ -423,7 +422,6 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
             raise UsageError("shape (none) must stand alone: name the columns, or none of them")
         chosen = () if shapes == ("none",) else None if shapes == ("auto",) else shapes
         self._warn_of_persons(table, session)
-        check_serves_strata(config, self.by)
         # What is held out was counted, too: of the rest the margins give shares.
         held_out = table.kept.holdout > 0
         schema = table.schema.with_margins(self.margins, relative=held_out)

@@ -19,7 +19,7 @@ from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import Synthesis, check_rows, config_to_json, make_config
 from marginalsyn.errors import UsageError
 from marginalsyn.evaluation.page import card, columns_line, stamp_of, statement_figures
-from marginalsyn.host import check_serves_strata, digest, generate
+from marginalsyn.host import digest, generate
 from marginalsyn.operations.groups import Named
 from marginalsyn.operations.opening import FoundTable
 from marginalsyn.operations.operation import PYTHON
@@ -177,7 +177,6 @@ class Synthesizer(BaseEstimator):
             allow_large_delta=self.allow_large_delta,
         )
         config = make_config(self.method, self.options)
-        check_serves_strata(config, self.by or ())
         noise = make_noise(self.seed)
         ledger = Ledger(
             Path(self.ledger) if self.ledger is not None else None,

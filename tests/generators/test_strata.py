@@ -98,8 +98,9 @@ def test_strata_are_named_in_the_schema_or_by_the_caller():
     for wrong in ("regio", "a,b,c"):
         with pytest.raises(SchemaError, match=r"by .* must be one or two of region, a, b"):
             SCHEMA.stratified(wrong)
-    with pytest.raises(UsageError, match=r"mst.* cannot serve strata"):
-        Synthesizer(schema=SCHEMA, method="mst", by="region").fit(table())
+    for schema, by in ((SCHEMA, "region"), (SCHEMA.stratified("region"), None)):
+        with pytest.raises(UsageError, match=r"mst.* cannot serve strata \(by region\)"):
+            Synthesizer(schema=schema, method="mst", by=by).fit(table())
 
 
 def test_errors_within_strata_are_those_of_the_rows_of_each_stratum():
