@@ -148,9 +148,8 @@ def _check_duties(config: Any, schema: Schema, group: str) -> None:
         )
     if group == GENERATORS and schema.by and not Duties(config).serves_strata:
         raise UsageError(
-            f"method ({name}) cannot serve strata (by {', '.join(schema.by)}): methods that can are "
-            f"{', '.join(_methods_with('serves_strata'))}. Take one of them, or leave by out, of "
-            "the schema, too"
+            f"method ({name}) cannot serve strata (by {', '.join(schema.by)}). Methods that can: "
+            f"{', '.join(_methods_with('serves_strata'))}; or leave by out, in the schema, too"
         )
 
 
