@@ -273,8 +273,7 @@ class CliqueTree(WorkloadGenerator):
             return shares
         beyond = pick(lambda cliques: True)
         exact, swept = (
-            expected_error(errors, candidates, cells, chosen, rho=rho, l2=l2)
-            for chosen in (shares, beyond)
+            expected_error(errors, candidates, cells, chosen, l2=l2) for chosen in (shares, beyond)
         )
         swept = math.hypot(swept, self._chance(candidates, one_way))
         return beyond if swept < WORTH * exact else shares
@@ -379,15 +378,17 @@ def expected_error(
     errors: Mapping[Columns, float],
     weights: Mapping[Columns, float],
     cells: Mapping[Columns, int],
-    chosen: Collection[Columns],
+    shares: Mapping[Columns, float],
     *,
-    rho: float,
     l2: float,
 ) -> float:
-    """The weighted l1 errors that are left where some marginals are measured for ``rho``."""
-    unit = l2 / math.sqrt(math.pi * rho)
-    left = sum(weights[q] * max(errors[q], 0.0) for q in errors if q not in chosen)
-    return left + unit * sum((weights[q] * cells[q]) ** (2 / 3) for q in chosen) ** 1.5
+    """The weighted l1 errors that are left where some marginals are measured for ``shares``."""
+    unit = l2 / math.sqrt(math.pi)
+    return sum(
+        weights[q] * e / math.sqrt(1 + shares.get(q, 0.0) * (e / (unit * cells[q])) ** 2)
+        for q, e in errors.items()
+        if e > 0
+    )
 
 
 def choose(
@@ -399,7 +400,12 @@ def choose(
     l2: float,
     fits: Callable[[Sequence[Columns]], bool],
 ) -> dict[Columns, float]:
-    """Choose marginals greedily by gain per cost and split ``rho`` among them.
+    """Choose marginals by gain per cost and split ``rho`` among them where the fit gains most.
+
+    An error e, measured with noise n, is e n / sqrt(e^2 + n^2) after a shrunken fit: less than
+    either. With rho for a marginal ``n = a / sqrt(rho)``, and the sum of all errors is least where
+    ``rho = (a / e)^2 ((w e^3 / a^2)^(2/3) level - 1)``, at one level for those that get any. Gain
+    per cost falls with the number before ``level``: the marginals are chosen in that order.
 
     Args:
         errors: The current model's (noisy) l1 error of every candidate, in rows.
@@ -412,14 +418,15 @@ def choose(
     Returns:
         rho for every chosen marginal; the values add up to ``rho`` (empty if nothing pays).
     """
-    unit = l2 / math.sqrt(math.pi * rho)
-    price = {q: (weights[q] * cells[q]) ** (2 / 3) for q in errors}
-    order = sorted(errors, key=lambda q: (-weights[q] * errors[q] / price[q], len(q), q))
-    chosen: list[Columns] = []
-    paid = 0.0
-    for q in order:
-        growth = unit * ((paid + price[q]) ** 1.5 - paid**1.5)
-        if weights[q] * errors[q] > growth and fits([*chosen, q]):
+    unit = l2 / math.sqrt(math.pi)
+    scale = {q: (unit * cells[q] / e) ** 2 for q, e in errors.items() if e > 0}
+    rate = {q: (weights[q] * errors[q] / s) ** (2 / 3) for q, s in scale.items()}
+
+    chosen, paid, whole = list[Columns](), rho, 0.0
+    for q in sorted(scale, key=lambda q: (-rate[q], len(q), q)):
+        if rate[q] * paid <= whole:
+            break
+        if fits([*chosen, q]):
             chosen.append(q)
-            paid += price[q]
-    return {q: rho * price[q] / paid for q in chosen}
+            paid, whole = paid + scale[q], whole + scale[q] * rate[q]
+    return {q: scale[q] * (rate[q] * paid / whole - 1) for q in chosen}

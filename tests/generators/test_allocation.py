@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import numpy as np
@@ -17,10 +16,15 @@ NAMES = [(f"q{i}",) for i in range(7)]
 
 
 def total_error(split, errors, weights, cells, l2):
-    """The expected weighted l1 error: noise where measured, the model's error elsewhere."""
-    left = sum(weights[q] * errors[q] for q in errors if q not in split)
-    noise = [weights[q] * cells[q] * l2 / math.sqrt(math.pi * rho) for q, rho in split.items()]
-    return left + sum(noise)
+    """The expected weighted l1 error after a shrunken fit: what error and noise have in common."""
+    total = 0.0
+    for q, error in errors.items():
+        rho = split.get(q, 0.0)
+        noise = cells[q] * l2 / math.sqrt(math.pi * rho) if rho > 0 else math.inf
+        total += weights[q] * (
+            error if noise == math.inf else error * noise / math.hypot(error, noise)
+        )
+    return total
 
 
 def problem(seed):
@@ -31,47 +35,36 @@ def problem(seed):
     return errors, weights, cells
 
 
-def best_split(chosen, weights, cells, rho):
-    """The best split of rho over some marginals, by numerical search."""
-    n = np.array([weights[q] * cells[q] for q in chosen], float)
+def best_split(rho, *problem):
+    """The best split of rho over all marginals, by numerical search."""
 
-    def noise(x):
-        shares = np.exp(x - x.max())
-        return float((n / np.sqrt(rho * shares / shares.sum())).sum())
+    def shares(x):
+        parts = np.exp(x - x.max())
+        return dict(zip(NAMES, rho * parts / parts.sum(), strict=True))
 
-    x = minimize(noise, np.zeros(len(n)), method="BFGS", options={"gtol": 1e-9}).x
-    shares = np.exp(x - x.max())
-    return dict(zip(chosen, rho * shares / shares.sum(), strict=True))
+    def error(x):
+        return total_error(shares(x), *problem)
 
-
-@pytest.mark.parametrize("seed", range(5))
-def test_the_split_minimises_the_noise(seed):
-    errors, weights, cells = problem(seed)
-    errors = {q: 1e9 for q in errors}  # everything pays
-    split = choose(errors, weights, cells, rho=0.02, l2=1.0, fits=lambda _: True)
-    assert set(split) == set(NAMES)
-    assert sum(split.values()) == pytest.approx(0.02, rel=1e-12)
-    best = best_split(NAMES, weights, cells, 0.02)
-    assert split == pytest.approx(best, rel=1e-3)
+    found = [
+        minimize(error, start, method="BFGS", options={"gtol": 1e-9})
+        for start in np.vstack([np.zeros(7), 4 * np.eye(7)])
+    ]
+    return shares(min(found, key=lambda one: one.fun).x)
 
 
 @pytest.mark.parametrize("l2", [1.0, math.sqrt(2)])
-def test_the_choice_is_near_the_best_of_all_subsets(l2):
+def test_the_split_leaves_the_least_error(l2):
     between = 0
-    for seed in range(20):
-        errors, weights, cells = problem(seed)
-        totals = {}
-        for chosen in itertools.chain.from_iterable(
-            itertools.combinations(NAMES, k) for k in range(len(NAMES) + 1)
-        ):
-            price = {q: (weights[q] * cells[q]) ** (2 / 3) for q in chosen}
-            split = {q: 0.1 * p / sum(price.values()) for q, p in price.items()}
-            totals[chosen] = total_error(split, errors, weights, cells, l2)
-        split = choose(errors, weights, cells, rho=0.1, l2=l2, fits=lambda _: True)
-        best = min(totals, key=totals.__getitem__)
-        assert total_error(split, errors, weights, cells, l2) <= 1.05 * totals[best]
-        between += 0 < len(best) < len(NAMES)
-    assert between > 15, "the problems must ask for a choice"
+    for seed in range(8):
+        problem_, rho = problem(seed), 0.1
+        if seed == 7:  # everything pays
+            problem_, rho = (dict.fromkeys(NAMES, 1e6), *problem_[1:]), 0.02
+        split = choose(*problem_, rho=rho, l2=l2, fits=lambda _: True)
+        assert sum(split.values()) == pytest.approx(rho, rel=1e-12)
+        best = total_error(best_split(rho, *problem_, l2), *problem_, l2)
+        assert total_error(split, *problem_, l2) <= best * (1 + 1e-6)
+        between += 0 < len(split) < len(NAMES)
+    assert between > 5, "the problems must ask for a choice"
 
 
 @given(st.integers(0, 1000), st.integers(0, 7), st.floats(1e-6, 10))
