@@ -23,10 +23,16 @@ HEAD = """# Defaults that are numbers
 Written by `python docs/generate_defaults.py`; the suite checks that no number is missing or
 has changed. *Chosen on* names the tables that had a part in the choice, *checked on* those that
 had none; pages named `results/` are in `benchmarks/`. "Paper" means that the number is the
-authors'; "none recorded" that nobody wrote down a measurement, so it may well be improved.
+authors'; "none recorded" that nobody wrote down a measurement, so it may well be improved; "whole
+runs" that the page has releases with this number, and none with another.
 `benchmarks/tables` keeps a fixed list of tables out of all choices (`KEPT_OUT` in `cases.py`).
 """
 NONE = "none recorded"
+# What runs of whole methods check, on all their tables together, without varying the number.
+TABLES = "whole runs: results/tables.md, results/kept_out.md"
+GANS, POINTS = "whole runs: results/gans.md", "whole runs: results/support_points.md"
+WEIGHING, SHAPES = "whole runs: results/weights.md", "whole runs: results/shapes.md"
+NEVER = "no run: time alone"
 LONG = "COMPAS, Berka's orders, the Massachusetts excerpt"
 # By option and number: why, chosen on, checked on.
 OPTIONS: dict[str, dict[tuple[str, float], tuple[str, str, str]]] = {
@@ -34,46 +40,54 @@ OPTIONS: dict[str, dict[tuple[str, float], tuple[str, str, str]]] = {
         ("degree", 2): (
             "pairs carry most of what models need; triples cost far more noise",
             NONE,
-            NONE,
+            TABLES,
         ),
         ("max_model_mb", 10.0): (
             "a larger model takes longer in proportion, and had no lower errors",
             NONE,
             "NIST's excerpts: with more columns it leaves out pairs that would pay",
         ),
-        ("max_model_mb", 80.0): ("memory and time of a fit", NONE, NONE),
-        ("max_cells", 1e6): ("8 MB a table: memory, not accuracy", "not on tables", NONE),
+        ("max_model_mb", 80.0): ("memory and time of a fit", NONE, TABLES),
+        ("max_cells", 1e6): ("8 MB a table: memory, not accuracy", "not on tables", TABLES),
         ("sweeps", 300.0): (
             "the chain stops by its own sampling error before; more is a bound on time",
             "the national excerpt",
-            NONE,
+            "Telco: exact models kept; 90 to 150 sweeps were taken on the excerpt",
         ),
-        ("sweeps", 0.0): ("exact models unless a chain is asked for", "not on tables", NONE),
+        ("sweeps", 0.0): (
+            "exact models unless a chain is asked for",
+            "not on tables",
+            "whole runs: results/tables.md, results/generators_scale.md",
+        ),
         ("merge", 1.0): (
             "a code below three deviations of the next noise says nothing by itself",
             "not on tables: the noise's law",
             LONG + " (better than 0.4 on the last two)",
         ),
-        ("label_weight", 1.0): ("no column counts more unless that is said", "not on tables", NONE),
+        ("label_weight", 1.0): (
+            "no column counts more unless that is said",
+            "not on tables",
+            TABLES,
+        ),
         ("one_way_share", 0.15): (
             "single columns decide the merging and the rows",
             NONE,
             "the bundled tables, within `auto`",
         ),
-        ("one_way_share", 0.2): ("as above, for methods that choose less afterwards", NONE, NONE),
+        ("one_way_share", 0.2): ("as above, for methods that choose less afterwards", NONE, TABLES),
         ("select_share", 0.1): (
             "judging all pairs once",
             NONE,
             "the bundled tables, within `auto`",
         ),
-        ("select_share", 0.2): ("PrivBayes judges parents column by column", NONE, NONE),
-        ("soft_rows", 1000): ("rows that are fitted: time, not privacy", NONE, NONE),
-        ("steps", 1000): ("steps over these rows: time, not privacy", NONE, NONE),
-        ("theta", 4.0): ("average count over noise that a table must have", "paper", NONE),
-        ("parents", 3): ("more parents seldom pass the rule of theta", NONE, NONE),
-        ("candidates", 2000): ("sets of parents that are judged: time", NONE, NONE),
-        ("anchor", 3.0): ("how strongly rows are drawn to the noisy marginals", NONE, NONE),
-        ("bound", 0.3): ("weights of a critic stay within it", NONE, NONE),
+        ("select_share", 0.2): ("PrivBayes judges parents column by column", NONE, TABLES),
+        ("soft_rows", 1000): ("rows that are fitted: time, not privacy", NONE, NEVER),
+        ("steps", 1000): ("steps over these rows: time, not privacy", NONE, NEVER),
+        ("theta", 4.0): ("average count over noise that a table must have", "paper", TABLES),
+        ("parents", 3): ("more parents seldom pass the rule of theta", NONE, TABLES),
+        ("candidates", 2000): ("sets of parents that are judged: time", NONE, TABLES),
+        ("anchor", 3.0): ("how strongly rows are drawn to the noisy marginals", NONE, GANS),
+        ("bound", 0.3): ("weights of a critic stay within it", NONE, GANS),
         ("clip_norm", 2.0): (
             "norm of a row's gradient: more noise with more",
             NONE,
@@ -118,15 +132,15 @@ OPTIONS: dict[str, dict[tuple[str, float], tuple[str, str, str]]] = {
             "results/support_points.md",
         ),
         ("bins", 24): ("grid of a potential", NONE, "results/support_points.md"),
-        ("burn", 5000): ("steps before the chain counts", NONE, NONE),
+        ("burn", 5000): ("steps before the chain counts", NONE, POINTS),
         ("candidates", 1024): (
             "places where a potential is asked",
             NONE,
             "results/support_points.md",
         ),
         ("cells", 1024): ("cells of a histogram", NONE, "results/support_points.md"),
-        ("chains", 2): ("chains that are compared", NONE, NONE),
-        ("chains", 4): ("chains that are compared", "as usual for R-hat", NONE),
+        ("chains", 2): ("chains that are compared", NONE, POINTS),
+        ("chains", 4): ("chains that are compared", "as usual for R-hat", POINTS),
         ("features", 500): (
             "waves: more cost time and no privacy",
             NONE,
@@ -137,23 +151,27 @@ OPTIONS: dict[str, dict[tuple[str, float], tuple[str, str, str]]] = {
             NONE,
             "results/support_points.md",
         ),
-        ("p", 2.0): ("distances of the energy", NONE, NONE),
+        ("p", 2.0): ("distances of the energy", NONE, POINTS),
         ("points", 50): ("points that a chain can still move", NONE, "results/support_points.md"),
         ("points", 200): ("points cost no privacy here", NONE, "results/support_points.md"),
-        ("releases", 1): ("each costs the whole budget again", "not on tables", NONE),
-        ("steps", 20_000): ("steps of a chain", NONE, NONE),
-        ("total_share", 0.05): ("share of the budget for the number of rows", NONE, NONE),
-        ("total_share", 0.1): ("share of the budget for the number of rows", NONE, NONE),
+        ("releases", 1): ("each costs the whole budget again", "not on tables", POINTS),
+        ("steps", 20_000): ("steps of a chain", NONE, POINTS),
+        ("total_share", 0.05): ("share of the budget for the number of rows", NONE, POINTS),
+        ("total_share", 0.1): ("share of the budget for the number of rows", NONE, POINTS),
     },
     "weights": {
         ("clip_norm", 3.0): ("norm of a row's gradient", NONE, "results/weights.md"),
-        ("decay", 0.01): ("not private: a ridge", NONE, NONE),
-        ("epochs", 60): ("not private: passes over the rows", NONE, NONE),
+        ("decay", 0.01): ("not private: a ridge", NONE, WEIGHING),
+        ("epochs", 60): ("not private: passes over the rows", NONE, WEIGHING),
         ("learning_rate", 0.01): ("step of the network", NONE, "results/weights.md"),
-        ("marginals_share", 0.5): ("raking and the network share evenly", NONE, NONE),
+        ("marginals_share", 0.5): (
+            "raking and the network share evenly",
+            NONE,
+            "whole runs: results/weights_new.md, results/label_weights.md",
+        ),
         ("max_cells", 1500): ("cells that raking fits at once: time", NONE, "results/rake.md"),
         ("rounds", 4): ("choices of marginals to rake", NONE, "results/rake.md"),
-        ("tolerance", 1e-6): ("when a regression has converged", "not on tables", NONE),
+        ("tolerance", 1e-6): ("when a regression has converged", "not on tables", WEIGHING),
     },
 }
 # Numbers that are no options, by module and name.
@@ -162,7 +180,7 @@ CONSTANTS: dict[str, tuple[object, str, str, str]] = {
         30.0,
         "the label's weight where few rows rise above the noise",
         NONE,
-        NONE,
+        TABLES,
     ),
     "generators.auto.MANY": (
         20.0,
@@ -174,27 +192,32 @@ CONSTANTS: dict[str, tuple[object, str, str, str]] = {
         1.0,
         "rare codes next to a label that is a number",
         NONE,
-        NONE,
+        "whole runs: the table diabetes in results/kept_out.md",
     ),
     "generators.auto.TINY": (
         800.0,
         "rows over noise below which a table is tiny",
         NONE,
-        NONE,
+        TABLES,
     ),
     "generators.auto.UNJUDGED": (
         30.0,
         "rows over noise below which nothing is judged",
         NONE,
-        NONE,
+        TABLES,
     ),
     "generators.batch_selection.NARROW": (
         40,
         "all pairs judged at once cost more with more",
         NONE,
-        NONE,
+        "whole runs: results/wide.md",
     ),
-    "generators.workload.FOR_WEIGHT": (4.0, "pairs of a model that was named", NONE, NONE),
+    "generators.workload.FOR_WEIGHT": (
+        4.0,
+        "pairs of a model that was named",
+        NONE,
+        "no run",
+    ),
     "graphical.one_way.LEVELS": (
         (0.4, 0.6, 0.8, 1.0, 1.3, 1.6),
         "from what was best with few codes to what was best with many",
@@ -207,29 +230,29 @@ CONSTANTS: dict[str, tuple[object, str, str, str]] = {
         LONG,
         "see results/defaults.md",
     ),
-    "graphical.shrunken_fit.COLUMN_STRENGTH": (0.01, "columns are shrunk before", NONE, NONE),
+    "graphical.shrunken_fit.COLUMN_STRENGTH": (0.01, "columns are shrunk before", NONE, TABLES),
     "graphical.shrunken_fit.TYPICAL": (
         0.5,
         "columns that say more of each other are rarer",
         NONE,
-        NONE,
+        TABLES,
     ),
-    "purchases.shapes.Shapes.share": (0.05, "share of a run for shapes", NONE, NONE),
+    "purchases.shapes.Shapes.share": (0.05, "share of a run for shapes", NONE, SHAPES),
     "purchases.shapes.CLEAR": (
         4.0,
         "a cell by chance less than once in 30,000",
         "not on tables",
-        NONE,
+        SHAPES,
     ),
-    "purchases.shapes.SEEN": (3.0, "parts that keep their own counts", NONE, NONE),
+    "purchases.shapes.SEEN": (3.0, "parts that keep their own counts", NONE, SHAPES),
     "purchases.shapes.LAST_SHARE": (
         0.6,
         "share of the level that finds single values",
         NONE,
-        NONE,
+        SHAPES,
     ),
-    "purchases.shapes.BINS": (32, "as many as automatic bins", "not on tables", NONE),
-    "table.numeric.AUTO_BINS": (32, "few enough for pairs, many enough for models", NONE, NONE),
+    "purchases.shapes.BINS": (32, "as many as automatic bins", "not on tables", SHAPES),
+    "table.numeric.AUTO_BINS": (32, "few enough for pairs, many enough for models", NONE, TABLES),
     "generators.clique_tree.WORTH": (
         0.85,
         "sweeps where the expected error, drawing rows included, is at most this share",
@@ -246,10 +269,10 @@ CONSTANTS: dict[str, tuple[object, str, str, str]] = {
         0.9,
         "the other pairs keep a tenth at least",
         "not on tables",
-        NONE,
+        "whole runs: results/nist.md",
     ),
-    "defaults.DELTA": (1e-9, "far below one over the rows of any table", "not on tables", NONE),
-    "defaults.SHARE": (0.1, "share of a budget for weights", "results/weights.md", NONE),
+    "defaults.DELTA": (1e-9, "far below one over the rows of any table", "not on tables", TABLES),
+    "defaults.SHARE": (0.1, "share of a budget for weights", "results/weights.md", WEIGHING),
 }
 
 

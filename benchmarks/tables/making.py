@@ -14,7 +14,7 @@ import numpy as np
 from marginalsyn.privacy.budget import Budget
 from tables.cases import Case
 
-OURS = ("aim", "clique-tree", "auto", "mst", "privbayes")
+OURS = ("independent", "aim", "clique-tree", "auto", "mst", "privbayes")
 # A script of benchmarks/peers/ for each; they run in environments of their own.
 PEERS = {
     "dpmm-mst": "dpmm_synth.py",
