@@ -55,13 +55,15 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=9, help="begin no run after so long")
     parser.add_argument("--limit", type=float, default=300, help="seconds that one run may take")
     parser.add_argument("--python", nargs="*", default=[], metavar="TOOL=PATH")
-    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--results", type=Path)
     parser.add_argument("--report", action="store_true")
     parser.add_argument("--kept-out", action="store_true")
     args = parser.parse_args()
     if args.kept_out:
         args.tables = args.tables or list(KEPT_OUT)
-        args.results = RESULTS.with_name("kept_out.jsonl")
+    args.results = args.results or (
+        RESULTS.with_name("kept_out.jsonl") if args.kept_out else RESULTS
+    )
     args.eps = args.eps or ([0.5, 1, 2] if args.kept_out else [0.25, 0.5, 1, 2, 4])
     if args.report:
         (write_goals if args.kept_out else write)(args.results)
