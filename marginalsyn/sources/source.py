@@ -127,12 +127,7 @@ class TextSource(Source):
     encoding: str
 
     def __init__(
-        self,
-        name: str,
-        paths: list[Path],
-        sep: str,
-        encoding: str = "utf-8",
-        rename: bool = False,
+        self, name: str, paths: list[Path], sep: str, encoding: str = "utf-8", rename: bool = False
     ) -> None:
         self.name, self._paths, self._sep, self.encoding = name, paths, sep, encoding
         header = read_header(paths[0], sep, encoding)
@@ -555,9 +550,6 @@ def named_columns(names: Iterable[str], where: str, rename: bool = False) -> tup
     """The columns, each with a name of its own: with ``rename`` the second ``a`` becomes ``a_2``.
 
     Engines rename duplicates without a word, and DuckDB holds ``Age`` and ``age`` for the same.
-
-    Raises:
-        DataError: a name is missing, or occurs twice and is not to be renamed.
     """
     given = list(names)
     taken = {name.casefold() for name in given}
@@ -571,10 +563,8 @@ def named_columns(names: Iterable[str], where: str, rename: bool = False) -> tup
         before = seen.setdefault(name.casefold(), name)
         if len(seen) == position:
             continue
-        number = 2
-        while f"{name}_{number}".casefold() in taken:
-            number += 1
-        other = f"{name}_{number}"
+        others = (f"{name}_{number}" for number in range(2, len(given) + 3))
+        other = next(one for one in others if one.casefold() not in taken)
         if not rename:
             same = f"{name!r} occurs twice" if before == name else f"{before!r} and {name!r}"
             raise DataError(
