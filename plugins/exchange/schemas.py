@@ -38,7 +38,6 @@ _RANGES = {"int8": (-128, 127), "uint8": (0, 255)}
 
 def of_arrow(path: Path) -> Draft:
     """The types in the footer of a Parquet, Arrow or Feather file; no row and no statistic."""
-    import ibis
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -61,7 +60,6 @@ def of_arrow(path: Path) -> Draft:
 
 def of_sql(text: str, table: str | None) -> Draft:
     """The columns of a ``CREATE TABLE``: types, NOT NULL, and CHECKs of ranges and lists."""
-    import ibis
     import sqlglot
     from ibis.backends.sql.datatypes import SqlglotType
     from sqlglot import exp
@@ -142,9 +140,7 @@ def of_frame(frame: pd.DataFrame, known: Collection[str]) -> Draft:
         frame: whose dtypes are read.
         known: columns whose categories the caller lists, or leaves out.
     """
-    import ibis
     import numpy as np
-    import pandas as pd
 
     limits: dict[str, dict[str, Any]] = {}
     types = {}

@@ -201,8 +201,6 @@ class BoundsReport(Report):
     def compute(
         self, case: Case, ground: RealData, options: Options, progress: Progress
     ) -> Block | None:
-        from marginalsyn.certificates.linear_models import Frame
-
         if ground.label is None:
             return None
         try:
