@@ -188,8 +188,10 @@ class Problem:
             if errors is None:
                 value, low, high = ends
         # Replays are drawn from the model, and so know nothing of what was not measured.
-        middle, half = (low + high) / 2, np.hypot((high - low) / 2, z * np.sqrt(self.unmeasured))
-        low, high = kept_inside(middle - half, middle + half, error, least, most)
+        with np.errstate(invalid="ignore"):  # ends that are not known are infinite
+            middle = (low + high) / 2
+            half = np.hypot((high - low) / 2, z * np.sqrt(self.unmeasured))
+            low, high = kept_inside(middle - half, middle + half, error, least, most)
         size = self.size
         there = np.where(known, size, np.nan)
         return Estimates(
