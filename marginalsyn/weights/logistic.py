@@ -86,7 +86,7 @@ def fit_logistic(
     Example:
         >>> x = np.array([[1.0], [1.0], [1.0]])
         >>> found = fit_logistic([Labelled([x], np.array([1, 1, -1]))], 1, penalty=1e-9)
-        >>> round(float(found.beta[0]), 6), round(math.log(2), 6)
+        >>> round(float(found.beta[0]), 6), round(float(np.log(2)), 6)
         (0.693147, 0.693147)
     """
     beta = np.zeros(width)
