@@ -191,19 +191,19 @@ def with_tail_bins(column: Any, quantiles: Sequence[float], crowded: bool = Fals
         (np.linspace(lower, end, parts)[1:].tolist(), end),
         *((edges, max(last, min(edges, default=0.0))) for edges in reversed(grids)),
     ]
-    found: list[tuple[int, list[float], bool]] = []
+    found = list[tuple[int, int, list[float]]]()
     for place, (edges, most) in enumerate(options):
         inside = {round(edge, places) for edge in (*own, *edges) if lower < edge < upper}
         cut = sorted(edge for edge in inside if edge <= most)
         if 0 < len(cut) < MOST_BINS:
             cuts = sum(first <= edge <= late for edge in cut)
-            found.append((cuts, cut, place > 0 and lower >= 0))
+            found.append((-cuts, place, cut))
     # Those that cut most of the rows into the most parts, and among them the first.
-    for cuts, cut, falls in sorted(found, key=lambda one: -one[0]):
-        if not crowded and cuts == found[0][0] and not found[0][2]:
-            return column
+    for _, place, cut in sorted(found):
+        if not (place or crowded):
+            return column  # its own bins are equal
         bins = tuple(int(edge) for edge in cut) if column.whole else tuple(cut)
-        shape = _falling(quantiles, bins[-1], upper, places) if falls else None
+        shape = _falling(quantiles, bins[-1], upper, places) if place and lower >= 0 else None
         try:
             return type(column)(**{**column.model_dump(), "bins": bins, "shape": shape})
         except ValueError:
