@@ -18,7 +18,6 @@ from marginalsyn.generators.forecast import advise, forecast_chain
 from marginalsyn.generators.marginals import MarginalKnobs, WorkloadGenerator
 from marginalsyn.generators.workload import Columns, not_yet_known, strata_pairs
 from marginalsyn.graphical import model as pgm
-from marginalsyn.graphical.chain_model import ChainModel, extend
 from marginalsyn.graphical.clique_forest import CliqueForest
 from marginalsyn.graphical.estimation import project_to_simplex
 from marginalsyn.graphical.one_way import L1_PER_CELL, OneWay, noise_l1
@@ -28,6 +27,7 @@ from marginalsyn.privacy.zcdp import gaussian_sigma
 if TYPE_CHECKING:
     from marginalsyn.access.visit import Visit
     from marginalsyn.contract import Measurement
+    from marginalsyn.graphical.chain_model import ChainModel
     from marginalsyn.progress import Progress
     from marginalsyn.table.schema import Schema
 
@@ -212,6 +212,8 @@ class CliqueTree(WorkloadGenerator):
         model = self.fit(one_way, observed, warm=model, max_iters=steps)
         notes: dict[str, Any] = {}
         if beyond:
+            from marginalsyn.graphical.chain_model import extend  # it compiles
+
             model = extend(
                 model,
                 [*observed, *beyond],

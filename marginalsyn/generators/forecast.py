@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from marginalsyn.generators.batch_selection import NARROW, ONE_WAY_WIDE, one_way_share
-from marginalsyn.graphical.row_chains import MOST
+from marginalsyn.graphical.sampling import MOST
 
 # Taken for the number of rows where none is given.
 ASSUMED_ROWS = 50_000

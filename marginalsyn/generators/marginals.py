@@ -30,7 +30,6 @@ from marginalsyn.generators.workload import (
     not_yet_known,
 )
 from marginalsyn.graphical import model as pgm
-from marginalsyn.graphical.chain_model import read_fitted
 from marginalsyn.graphical.compression import Compression
 from marginalsyn.graphical.estimation import draw_possible
 from marginalsyn.graphical.exact_margins import eased, match, public_columns
@@ -166,6 +165,8 @@ def store_model(fitted: pgm.Fitted, compression: Compression, *, kind: str, rows
 
 def stored_model(model: Model) -> tuple[pgm.Fitted, Compression]:
     """The fitted model that a release holds, and how its codes were merged."""
+    from marginalsyn.graphical.chain_model import read_fitted  # it compiles
+
     own = {k.removeprefix("pgm_"): v for k, v in model.arrays.items() if k.startswith("pgm_")}
     fitted = read_fitted(own, model.meta["pgm"])
     return fitted, Compression.from_arrays(model.meta["columns"], model.arrays)

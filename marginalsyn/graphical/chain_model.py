@@ -11,7 +11,8 @@ import numpy as np
 
 from marginalsyn.errors import DataError, UsageError
 from marginalsyn.graphical import model as pgm
-from marginalsyn.graphical.row_chains import FEWEST, IMPOSSIBLE, MOST, RowChain, count, fit_chain
+from marginalsyn.graphical.row_chains import IMPOSSIBLE, RowChain, count, fit_chain
+from marginalsyn.graphical.sampling import FEWEST, MOST
 from marginalsyn.graphical.targets import Layout, Measured, masks, merge
 from marginalsyn.progress import Progress, Silent
 

@@ -34,8 +34,6 @@ from marginalsyn.progress import Progress
 
 # The log of what cannot be. Sums of many stay finite, and their exponentials are exactly zero.
 IMPOSSIBLE = -1e9
-# Rows of a fit: few rows are noisy, and more than the most say no more.
-FEWEST, MOST = 20_000, 50_000
 # So many sweeps are compared with those before; the last ones are averaged.
 _BLOCK, _LAST = 10, 20
 # A block that gains less than this share of the rows' own sampling error is the last.

@@ -17,6 +17,8 @@ from marginalsyn.graphical.factors import Factor
 
 # Cells of conditional distributions worked on at a time.
 _CHUNK = 1 << 21
+# Rows of a fit that draws: few rows are noisy, and more than the most say no more.
+FEWEST, MOST = 20_000, 50_000
 
 
 def draw_rows(contraction: Contraction, rows: int, rng: np.random.Generator) -> np.ndarray:

@@ -69,7 +69,7 @@ class _NewNoise(ABC):
 
     def secret(self) -> SecretStream:
         """A new secret stream."""
-        from marginalsyn.privacy.streams import ChaCha20
+        from marginalsyn.privacy.chacha import ChaCha20
 
         self.used.note("expanded secret")
         return SecretStream(ChaCha20(self._new_bytes("secret")), private=self.private, token=TOKEN)

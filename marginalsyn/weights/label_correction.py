@@ -17,7 +17,6 @@ import numpy as np
 from marginalsyn.weights.conditional import LabelRows
 from marginalsyn.weights.dense import split
 from marginalsyn.weights.logistic import EFFECT
-from marginalsyn.weights.noisy_newton import PRIORS, pool, posterior_mean, secant, shrink
 from marginalsyn.weights.per_row import RowNetwork, build_network
 from marginalsyn.weights.prediction import INFORMATION
 
@@ -38,6 +37,8 @@ _SCALE = 2.0
 _RATE = 0.5
 # How far the log-odds move at most, root mean square, by what a step does to the units' inputs.
 _TURN = 0.15
+# Prior variances of a block's coefficients that are tried.
+_PRIORS = np.exp(np.linspace(math.log(1e-7), math.log(10.0), 24))
 
 Ask = Callable[[RowNetwork, Callable[[LabelRows], np.ndarray], float, float], np.ndarray]
 """A noisy clipped sum: the network, the inputs made of rows, the clipping norm, sigma over it."""
@@ -225,7 +226,7 @@ class LabelCorrection:
         places: list[np.ndarray] = []
         last: tuple[np.ndarray, np.ndarray] | None = None
         turns: list[np.ndarray] = []
-        priors = np.full(len(blocks), PRIORS[0])
+        priors = np.full(len(blocks), _PRIORS[0])
         for step, multiplier in enumerate(self.multipliers[:LINEAR_STEPS]):
             report(step)
             network.assign(now)
@@ -235,11 +236,11 @@ class LabelCorrection:
             asked.append(slopes - shift)
             places.append(now)
             if last is not None:
-                turns.append(secant(asked[-2] - asked[-1], *last, reach))
+                turns.append(_secant(asked[-2] - asked[-1], *last, reach))
             for turn in turns:
                 hessian = hessian + np.outer(turn, turn)
-            said, noise = pool(asked, places, hessian, reach * reach)
-            found, priors = posterior_mean(hessian, said, noise, groups, least, usual)
+            said, noise = _pool(asked, places, hessian, reach * reach)
+            found, priors = _posterior_mean(hessian, said, noise, groups, least, usual)
             moved = found - now
             size = float(np.sqrt(np.mean((x @ moved.reshape(-1, outputs)) ** 2)))
             if size > _TRUST:
@@ -307,7 +308,7 @@ class LabelCorrection:
             asked = np.vstack([slopes[4], slopes[2], slopes[3]])
             hessian = (x * curve[:, None]).T @ x
             variances = np.repeat(priors, [wide, units + 1])
-            aim = shrink(hessian, asked + hessian @ now, noise, variances)
+            aim = _shrink(hessian, asked + hessian @ now, noise, variances)
             now = now + _RATE * min(1.0, (step + 1) / 3) * (aim - now)
             # A unit's inputs are white: its curvature is a number.
             bends = (curve @ (1.0 - hidden**2) ** 2) * np.sum(top**2, axis=1)
@@ -365,3 +366,79 @@ def _quantile(values: np.ndarray, weights: np.ndarray) -> float:
     reached = np.cumsum(heavy[order])
     place = int(np.searchsorted(reached, CLIP_QUANTILE * reached[-1]))
     return max(float(flat[order][min(place, len(order) - 1)]), 1e-6)
+
+
+def _secant(
+    fallen: np.ndarray, moved: np.ndarray, image: np.ndarray, deviation: float
+) -> np.ndarray:
+    """What to add to the Hessian (the outer product) so that it explains the last step.
+
+    Private rows may vary more along it than released ones do. The estimate is noisy: it is shrunk
+    towards no change.
+    """
+    expected = float(moved @ image)
+    if expected <= 0:
+        return np.zeros_like(moved)
+    ratio = float(fallen @ moved) / expected
+    error = math.sqrt(2) * deviation * float(np.linalg.norm(moved)) / expected
+    ratio = min(max((ratio - 1) / (1 + error**2), 0.0), 20.0)
+    return math.sqrt(ratio / expected) * image
+
+
+def _pool(
+    asked: list[np.ndarray], places: list[np.ndarray], hessian: np.ndarray, noise: float
+) -> tuple[np.ndarray, float]:
+    """What the steps say together of H times the best coefficients, and the variance of its noise.
+
+    The last step's word has noise alone; an earlier one's may be off by what lies between, which
+    shows where it is more than noise.
+    """
+    said = [slopes + hessian @ place for slopes, place in zip(asked, places, strict=True)]
+    off = [max(0.0, float(np.mean((one - said[-1]) ** 2)) - 2 * noise) for one in said[:-1]]
+    trust = np.array([1 / (noise + one) for one in (*off, 0.0)])
+    return trust @ np.array(said) / trust.sum(), 1 / float(trust.sum())
+
+
+def _shrink(
+    hessian: np.ndarray, said: np.ndarray, noise: float, variances: np.ndarray
+) -> np.ndarray:
+    """The coefficients' mean, given H u + noise and their prior variances."""
+    spread = (hessian * variances) @ hessian + hessian + noise * np.eye(len(hessian))
+    return variances.reshape(-1, *([1] * (said.ndim - 1))) * (
+        hessian @ np.linalg.solve(spread, said)
+    )
+
+
+def _posterior_mean(
+    hessian: np.ndarray,
+    said: np.ndarray,
+    noise: float,
+    groups: np.ndarray,
+    least: tuple[float, ...],
+    usual: float,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The mean under the prior variances, one a group, with the most evidence.
+
+    Where noise is large, evidence hardly tells small variances from large ones, under which noise
+    would be taken for huge log ratios. So variances come from a law of their own: the mean square
+    of a log ratio is exponential with the mean that is usual.
+    """
+    count = int(groups[-1]) + 1
+    priors = np.full(count, _PRIORS[8])
+    fixed = hessian + noise * np.eye(len(hessian))
+    own = [hessian[:, groups == at] @ hessian[groups == at] for at in range(count)]
+    sizes = np.bincount(groups)
+
+    def evidence(variances: np.ndarray) -> float:
+        spread = fixed + sum(v * part for v, part in zip(variances, own, strict=True))
+        factor = np.linalg.cholesky(spread)
+        half = np.linalg.solve(factor, said)
+        rare = float(sizes @ variances) / usual
+        return float(-np.log(np.diag(factor)).sum() - half @ half / 2) - rare
+
+    for _ in range(2 if count > 1 else 1):
+        for at in range(count):
+            tried = [np.where(np.arange(count) == at, one, priors) for one in _PRIORS]
+            priors = max(tried, key=evidence)
+    priors = np.maximum(priors, np.array(least[:count]))
+    return _shrink(hessian, said, noise, priors[groups]), priors

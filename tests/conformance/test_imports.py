@@ -67,12 +67,17 @@ def test_the_probe_sees_heavy_modules() -> None:
     assert "numpy" in heavy_modules("generate", "--method", "independent", "--help")
 
 
-def test_importing_the_package_imports_nothing_heavy() -> None:
-    code = f"import sys, marginalsyn; print(sorted(set({HEAVY}) & set(sys.modules)))"
+@pytest.mark.parametrize(
+    ("module", "absent"),
+    [("marginalsyn", HEAVY), ("marginalsyn.host", ("numba", "sklearn", "mbi"))],
+    ids=["package", "host"],
+)
+def test_an_import_leaves_what_is_heavy(module: str, absent: tuple[str, ...]) -> None:
+    code = f"import sys, {module}; print(sorted(set({absent}) & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 
 def test_a_method_s_options_do_not_import_the_engines() -> None:
     found = heavy_modules("generate", "--method", "independent", "--help")
-    assert not {"jax", "tensorflow", "sklearn", "mbi"} & set(found)
+    assert not {"jax", "tensorflow", "sklearn", "mbi", "numba"} & set(found)

@@ -9,7 +9,7 @@ import pytest
 from numba import njit
 from scipy import stats
 
-from marginalsyn.privacy.streams import ChaCha20, block
+from marginalsyn.privacy.chacha import ChaCha20, block
 
 ALPHA = 1e-6
 
