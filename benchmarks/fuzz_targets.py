@@ -263,7 +263,7 @@ def _use_release(folder: Path) -> None:
     from marginalsyn.cli.main import cli
     from marginalsyn.contract import Target
     from marginalsyn.errors import MarginalsynError
-    from marginalsyn.evaluation.publication import publish
+    from marginalsyn.operations.report import publish
     from marginalsyn.release.folder import Release
     from marginalsyn.release.sampling import sample
 

@@ -37,7 +37,7 @@ from marginalsyn import (
     make_noise,
 )
 from marginalsyn.access.private_table import PrivateTable
-from marginalsyn.evaluation.linked_tables import LinkedCodes, far
+from marginalsyn.evaluation.linked import LinkedCodes, far
 from marginalsyn.people.tree import LinkedTable
 from marginalsyn.people.views import count_name
 from marginalsyn.table.schema import Schema

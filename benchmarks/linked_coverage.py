@@ -34,7 +34,7 @@ from marginalsyn import (
     make_noise,
 )
 from marginalsyn.people.tree import LinkedTable
-from marginalsyn.release.linked_table import TableRelease
+from marginalsyn.release.linked import TableRelease
 from marginalsyn.table.schema import Schema
 
 TREE = LinkedSchema(

@@ -33,7 +33,7 @@ from marginalsyn.registry import plugins
 from marginalsyn.validation import like
 
 if TYPE_CHECKING:
-    from marginalsyn.operations.opening import FoundTable
+    from marginalsyn.operations.origins import FoundTable
     from marginalsyn.progress import Progress
     from marginalsyn.records.resume import RunRecorder
 

@@ -28,8 +28,7 @@ from marginalsyn.contract import plain
 from marginalsyn.errors import UsageError
 from marginalsyn.progress import Progress
 from marginalsyn.registry import part
-from marginalsyn.release.linked import LinkedRelease
-from marginalsyn.release.linked_table import TableRelease
+from marginalsyn.release.linked import LinkedRelease, TableRelease
 from marginalsyn.table.codec import Codec
 
 if TYPE_CHECKING:

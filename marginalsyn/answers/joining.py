@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 from marginalsyn.answers.evidence import Evidence
 from marginalsyn.answers.noisy_marginals import NoisyMarginal
 from marginalsyn.graphical import model as pgm
-from marginalsyn.release.linked import PersonsRelease
-from marginalsyn.release.linked_table import TableRelease
+from marginalsyn.release.linked import PersonsRelease, TableRelease
 from marginalsyn.weights.columns import check_bought, columns_of, read_bought
 
 if TYPE_CHECKING:

@@ -39,8 +39,7 @@ from marginalsyn.progress import Progress, Silent
 from marginalsyn.records.resume import RunRecorder
 from marginalsyn.registry import needed_part
 from marginalsyn.release.folder import Release, check_folder
-from marginalsyn.release.linked import is_linked_release
-from marginalsyn.release.linked_table import TableRelease
+from marginalsyn.release.linked import TableRelease, is_linked_release
 from marginalsyn.table.design import CodedRows
 from marginalsyn.table.schema import Schema
 

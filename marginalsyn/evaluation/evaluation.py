@@ -165,7 +165,7 @@ class Evaluation(BaseModel):
     def to_html(self) -> str:
         """One self-contained page."""
         from marginalsyn.evaluation import headline
-        from marginalsyn.evaluation.page import render
+        from marginalsyn.evaluation.view import render
 
         figures = {}
         if len(self.cases) == 1:
@@ -236,7 +236,7 @@ class Evaluation(BaseModel):
         return repr(self)
 
     def _repr_html_(self) -> str:
-        from marginalsyn.evaluation.page import evaluation_card
+        from marginalsyn.evaluation.view import evaluation_card
 
         return evaluation_card(self)
 

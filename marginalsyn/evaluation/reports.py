@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from marginalsyn.evaluation.inputs import Trials
-    from marginalsyn.evaluation.linked_tables import LinkedCodes
+    from marginalsyn.evaluation.linked import LinkedCodes
     from marginalsyn.progress import Progress
     from marginalsyn.release.folder import Release
     from marginalsyn.table.design import CodedRows

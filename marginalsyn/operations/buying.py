@@ -27,7 +27,7 @@ from marginalsyn.operations.operation import (
 from marginalsyn.operations.origins import open_ledger, shown_name, with_unit
 
 if TYPE_CHECKING:
-    from marginalsyn.operations.opening import FoundTable
+    from marginalsyn.operations.origins import FoundTable
     from marginalsyn.privacy.budget import Budget
     from marginalsyn.purchases.purchase import Purchase
     from marginalsyn.table.schema import Schema
@@ -103,7 +103,7 @@ class Buy(Writing, Paid, Spending, OfTable, OfPersons, Operation["Schema"]):
 
     def run(self, session: Session = PYTHON) -> Result[Schema]:
         """Charge the ledger, measure, write the new schema."""
-        from marginalsyn.operations.opening import describe_total
+        from marginalsyn.operations.origins import describe_total
         from marginalsyn.purchases.purchase import buy
 
         self.check_new()
@@ -137,7 +137,7 @@ class Buy(Writing, Paid, Spending, OfTable, OfPersons, Operation["Schema"]):
     def _table(self, purchase: Purchase) -> FoundTable:
         """The private table, counted as the purchase needs it; not opened yet."""
         from marginalsyn.access.private_table import PrivateTable
-        from marginalsyn.operations.opening import FoundTable
+        from marginalsyn.operations.origins import FoundTable
         from marginalsyn.records.ledger import Ledger
 
         if self.data is None:

@@ -127,7 +127,7 @@ class Certify(Paid, OfTable, OfRelease["releases.Release"]):
         """Charge, measure, write; without a budget, compute again from what was paid for."""
         from marginalsyn.certificates.certifying import MOMENTS
         from marginalsyn.certificates.measured import certify_measured
-        from marginalsyn.operations.opening import find_table, not_made_here
+        from marginalsyn.operations.origins import describe_total, find_table, not_made_here
 
         release = self.read_table()
         extras = (self.delta, self.label, self.seed)
@@ -152,7 +152,7 @@ class Certify(Paid, OfTable, OfRelease["releases.Release"]):
             rows = table.open(budget.neighbours)
             done = buy(rows, release, budget, label=self.label, **tools)
         found = _measured_result(done) if self.measured else _result(done)
-        found.notes = [*found.notes, *table.ledger_lines(done.statement)]
+        found.notes = [*found.notes, *describe_total(table.ledger, done.statement)]
         return found
 
     def _about(self) -> dict[str, Any]:

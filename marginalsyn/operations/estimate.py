@@ -135,7 +135,7 @@ class Estimate(OfRelease["Answers"]):
         """Answer the questions, and write the page if it has a place."""
         from marginalsyn.answers.answering import estimate
         from marginalsyn.answers.questions import is_question
-        from marginalsyn.evaluation.page import CLOSED, OPEN
+        from marginalsyn.evaluation.view import CLOSED, OPEN
         from marginalsyn.operations.files import check_new
 
         if isinstance(first := self.release, str) and is_question(first):
@@ -244,8 +244,7 @@ def _number(value: float, width: float, size: float) -> str:
 def _page(found: Answers, title: str, stamp: str) -> str:
     """A page with a picture for each question."""
     from marginalsyn.evaluation.charts import Bar, Dots
-    from marginalsyn.evaluation.page import OPEN, render
-    from marginalsyn.evaluation.view import Item, Note, Page, Section, Table
+    from marginalsyn.evaluation.view import OPEN, Item, Note, Page, Section, Table, render
 
     percent = f"{100 * found.confidence:g}%"
     about = f"{percent} intervals; below each, coloured, what the synthetic rows alone would say"

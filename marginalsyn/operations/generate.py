@@ -249,8 +249,12 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
     def run(self, session: Session = PYTHON) -> Result[Release | LinkedRelease]:
         """Refuse what cannot work, then charge, generate and write."""
         from marginalsyn.host import generate
-        from marginalsyn.operations.opening import FoundTable
-        from marginalsyn.operations.origins import PASSWORD, PrivateInput, hides_password
+        from marginalsyn.operations.origins import (
+            PASSWORD,
+            FoundTable,
+            PrivateInput,
+            hides_password,
+        )
         from marginalsyn.operations.references import lean_on
         from marginalsyn.records.entries import ROWS
         from marginalsyn.release.folder import preflight
@@ -476,7 +480,7 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
     ) -> Result[Release | LinkedRelease]:
         """The release, with what to do next."""
         from marginalsyn.contract import LinkedSynthesis
-        from marginalsyn.operations.opening import describe_total
+        from marginalsyn.operations.origins import describe_total
         from marginalsyn.table.keeping import redrawn_text
 
         statement, total = release.statement, ledger.total()

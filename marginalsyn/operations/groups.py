@@ -16,7 +16,7 @@ from marginalsyn.operations.operation import Operation, Session, Value, argument
 if TYPE_CHECKING:
     import pandas as pd
 
-    from marginalsyn.operations.opening import FoundTable
+    from marginalsyn.operations.origins import FoundTable
     from marginalsyn.privacy.budget import Budget
     from marginalsyn.progress import Progress
     from marginalsyn.release.folder import Release
@@ -65,8 +65,12 @@ class OfRelease(Operation[Value]):
 
     def read_table(self) -> Release:
         """The same; of linked tables the persons, as a release of one table."""
-        from marginalsyn.release.linked import LinkedRelease, PersonsRelease, is_linked_release
-        from marginalsyn.release.linked_table import TableRelease
+        from marginalsyn.release.linked import (
+            LinkedRelease,
+            PersonsRelease,
+            TableRelease,
+            is_linked_release,
+        )
 
         if isinstance(self.release, LinkedRelease):
             return TableRelease.of(self.release)
@@ -307,7 +311,7 @@ class Paid(Reported):
             go_on: as for :meth:`Session.keep`.
             changes: options of the shell with which it is resumed, where they are others.
         """
-        from marginalsyn.operations.opening import accounted
+        from marginalsyn.operations.origins import accounted
         from marginalsyn.privacy.noise import make_noise
 
         if self.seed is not None:

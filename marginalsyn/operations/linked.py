@@ -132,7 +132,7 @@ class PersonsInput(PrivateInput):
 
 def find_persons(release: PersonsRelease, source: Named) -> PersonsInput | None:
     """The persons that a release was made from, in the tables named or known; None if unknown."""
-    from marginalsyn.release.linked_table import TableRelease, column_names
+    from marginalsyn.release.linked import TableRelease, column_names
 
     tables, tree = find_linked_origin(release.linked, source), release.linked.tree
     if tables is None:

@@ -34,7 +34,7 @@ from marginalsyn.signatures import checked, python_words
 if TYPE_CHECKING:
     import pandas as pd
 
-    from marginalsyn.operations.opening import FoundTable
+    from marginalsyn.operations.origins import FoundTable
     from marginalsyn.progress import Progress
     from marginalsyn.records.resume import RunRecorder
 

@@ -200,7 +200,7 @@ class Release(Asked, folder.Release):
 
     def _repr_html_(self) -> str:
         """What a notebook shows: what the statement and the schema say; no row is read."""
-        from marginalsyn.evaluation.page import card, columns_line, stamp_of, statement_figures
+        from marginalsyn.evaluation.view import card, columns_line, stamp_of, statement_figures
 
         statement, schema = self.statement, self.schema
         stamp, warned = stamp_of(statement)

@@ -18,12 +18,11 @@ from marginalsyn import defaults
 from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import Synthesis, check_rows, config_to_json, make_config
 from marginalsyn.errors import UsageError
-from marginalsyn.evaluation.page import card, columns_line, stamp_of, statement_figures
+from marginalsyn.evaluation.view import card, columns_line, stamp_of, statement_figures
 from marginalsyn.host import digest, generate
 from marginalsyn.operations.groups import Named
-from marginalsyn.operations.opening import FoundTable
 from marginalsyn.operations.operation import PYTHON
-from marginalsyn.operations.origins import with_unit
+from marginalsyn.operations.origins import FoundTable, with_unit
 from marginalsyn.operations.references import Given, lean_on
 from marginalsyn.operations.release import Release
 from marginalsyn.privacy.budget import Budget

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from marginalsyn.contract import Plan, Target, WeightConfig
     from marginalsyn.operations import release as releases  # noqa: F401
-    from marginalsyn.operations.opening import FoundTable
+    from marginalsyn.operations.origins import FoundTable
     from marginalsyn.operations.other_rows import Findings
     from marginalsyn.privacy.budget import Budget
     from marginalsyn.privacy.charges import Charge
@@ -214,7 +214,7 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
 
     def plan(self, session: Session = PYTHON) -> Result[Any]:
         """Show how accurate the weights would be, without spending anything."""
-        from marginalsyn.operations.opening import find_table
+        from marginalsyn.operations.origins import find_table
         from marginalsyn.operations.weight_texts import find_cautions, outlook
 
         target, findings = self._target()
@@ -229,7 +229,7 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
         from marginalsyn.contract import Duties, make_weights
         from marginalsyn.host import weigh
         from marginalsyn.operations import weight_files, weight_texts
-        from marginalsyn.operations.opening import find_table
+        from marginalsyn.operations.origins import find_table
         from marginalsyn.privacy.budget import Budget
         from marginalsyn.weights.finishing import reprocess
 
@@ -302,7 +302,7 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
         """
         from marginalsyn.contract import make_weights
         from marginalsyn.host import calibrate
-        from marginalsyn.operations.opening import find_table
+        from marginalsyn.operations.origins import find_table
 
         target, _ = self._target()
         table = find_table(target.release, target.schema, named(self), self.data)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from marginalsyn.contract import Duties, make_weights, plain
 from marginalsyn.errors import MarginalsynError, UsageError
 from marginalsyn.host import calibrate
-from marginalsyn.operations.opening import describe_total
 from marginalsyn.operations.operation import Columns, Facts, Result, Session, shown
+from marginalsyn.operations.origins import describe_total
 from marginalsyn.privacy.noise import make_noise
 from marginalsyn.progress import Silent
 from marginalsyn.registry import WEIGHTS, plugins

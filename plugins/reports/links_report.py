@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from marginalsyn.evaluation.charts import Bar, Dots, Series, Shares
-from marginalsyn.evaluation.linked_tables import MOST_CELLS, LinkedCodes, far, links_of
+from marginalsyn.evaluation.linked import MOST_CELLS, LinkedCodes, far, links_of
 from marginalsyn.evaluation.marginals import marginal_errors, sampling_errors
 from marginalsyn.evaluation.reports import Block, Blocks, Case, Fact, Options, RealData, Report
 from marginalsyn.evaluation.verdict import (

@@ -13,8 +13,8 @@ import pytest
 
 from marginalsyn import Budget, PrivateTable, evaluate, make_noise
 from marginalsyn.contract import make_config
-from marginalsyn.evaluation.publication import publish
 from marginalsyn.host import generate
+from marginalsyn.operations.report import publish
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.release.folder import Release
 from tests.support.browser import BROWSER, Browser

@@ -31,13 +31,13 @@ from marginalsyn.cli.screen import Notes
 from marginalsyn.contract import make_config
 from marginalsyn.errors import DataError, PluginError, UsageError
 from marginalsyn.evaluation.evaluation import choose_reports
-from marginalsyn.evaluation.publication import publish
 from marginalsyn.evaluation.reports import Fact, Report
 from marginalsyn.evaluation.verdict import FIT, UNEVEN, Verdict
 from marginalsyn.evaluation.view import number
 from marginalsyn.host import generate
 from marginalsyn.operations.evaluate import blocks
 from marginalsyn.operations.operation import Result
+from marginalsyn.operations.report import publish
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.plugins.research.moment_certificate import certify_release
 from marginalsyn.release.folder import Release

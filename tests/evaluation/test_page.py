@@ -10,8 +10,17 @@ import pytest
 
 from marginalsyn.evaluation import charts, view
 from marginalsyn.evaluation.charts import Bar, Curves, Dots, Histogram, Matrix, Series, Shares
-from marginalsyn.evaluation.page import render
-from marginalsyn.evaluation.view import Fold, Item, Legend, Note, Page, Section, Table, Terms
+from marginalsyn.evaluation.view import (
+    Fold,
+    Item,
+    Legend,
+    Note,
+    Page,
+    Section,
+    Table,
+    Terms,
+    render,
+)
 
 
 def page_of(*items: Item, text: str = "x") -> str:

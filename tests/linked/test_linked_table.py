@@ -27,7 +27,7 @@ from marginalsyn import (
 )
 from marginalsyn.errors import UsageError
 from marginalsyn.people.tree import LinkedTable
-from marginalsyn.release.linked_table import (
+from marginalsyn.release.linked import (
     TableRelease,
     column_names,
     table_frame,

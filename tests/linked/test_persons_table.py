@@ -26,8 +26,7 @@ from marginalsyn.host import weigh
 from marginalsyn.people.drawing import persons_frame, persons_schema
 from marginalsyn.people.tree import LinkedSchema, LinkedTable
 from marginalsyn.privacy.charges import ZCDP, Charge
-from marginalsyn.release.linked import PersonsRelease
-from marginalsyn.release.linked_table import column_names, table_schema
+from marginalsyn.release.linked import PersonsRelease, column_names, table_schema
 from marginalsyn.table.schema import Schema
 from marginalsyn.weights.columns import publish
 

@@ -19,7 +19,7 @@ from stored_lines import as_text, lines_of, spoil
 
 from marginalsyn import Charge, Ledger, Neighbours
 from marginalsyn.errors import BudgetError, LedgerError, UsageError
-from marginalsyn.operations.opening import accounted
+from marginalsyn.operations.origins import accounted
 from marginalsyn.privacy.charges import ZCDP, Approximate, Pure
 from marginalsyn.privacy.zcdp import eps_of
 from marginalsyn.records import ledger_file

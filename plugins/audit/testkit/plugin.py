@@ -92,9 +92,8 @@ def check_report(kind: Any) -> None:
     """A report's blocks are JSON, and what it shows is made of them alone, and can be drawn."""
     from marginalsyn.contract import plain
     from marginalsyn.evaluation.inputs import make_case, make_ground
-    from marginalsyn.evaluation.page import render
     from marginalsyn.evaluation.reports import Fact, Options
-    from marginalsyn.evaluation.view import Page, Section
+    from marginalsyn.evaluation.view import Page, Section, render
     from marginalsyn.progress import Silent
 
     for name in ("name", "title", "summary"):
