@@ -36,10 +36,10 @@ MOVED: dict[str, dict[str, str]] = {
     "certificates.moments": {"*": "plugins.reports.bounds_report"},
     "certificates.noisy_moments": {"*": "plugins.research.noisy_moments"},
     "evaluation": {"Report": "evaluation.reports"},
-    **{
-        f"evaluation.{name}": {"*": f"plugins.reports.{name}"}
-        for name in ("baselines", "column_charts", "membership", "tstr")
-    },
+    "evaluation.baselines": {"*": "plugins.reports.baselines"},
+    "evaluation.column_charts": {"*": "plugins.reports.marginals_report"},
+    "evaluation.membership": {"*": "plugins.reports.membership_report"},
+    "evaluation.tstr": {"*": "plugins.reports.tstr"},
     "evaluation.learners": {"*": "plugins.reports.baselines"},
     "exchange": dict.fromkeys(("export_schema", "import_schema"), "plugins.exchange.schemas"),
     "graphical": {"project_to_simplex": "graphical.estimation"},

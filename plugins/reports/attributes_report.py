@@ -46,7 +46,7 @@ class AttributesReport(Report):
     default = False
 
     def compute(self, case: Case, ground: RealData, options: Options, progress: Progress) -> Block:
-        from marginalsyn.plugins.reports.membership import choose_rows
+        from marginalsyn.plugins.reports.membership_report import choose_rows
 
         fresh = ground.unseen(self.name)
         rng = np.random.default_rng(options.seed)
