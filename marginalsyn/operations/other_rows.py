@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 
-from marginalsyn.contract import Synthesis
+from marginalsyn.contract import Synthesis, Target
 from marginalsyn.drafting.check import ColumnCheck, check_data
 from marginalsyn.errors import UsageError
+from marginalsyn.operations.files import is_table, read_table
+from marginalsyn.operations.origins import labelled
 from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.privacy.zcdp import DEFAULT_DELTA
 from marginalsyn.release.derivation import ADOPTED, AS_WRITTEN
 from marginalsyn.release.folder import Release
+from marginalsyn.release.linked import PersonsRelease, is_linked_release
 from marginalsyn.release.statement import ANOTHER_TOOL, state, today
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.keeping import broken_rules
 from marginalsyn.table.schema import Schema
+
+if TYPE_CHECKING:
+    from marginalsyn.records.ledger import Ledger
 
 FOREIGN = (
     "The rows were made by another tool. What they cost in privacy is unknown here: the total is "
@@ -212,3 +222,52 @@ def take_rows(frame: pd.DataFrame, schema: Schema) -> tuple[pd.DataFrame, Findin
 
 def _changed(check: ColumnCheck) -> int:
     return check.unparsable + check.unseen + check.low + check.high + check.fractional
+
+
+def read_target(
+    path: Path, schema: str | Path | None, label: str | None
+) -> tuple[Target, Findings | None]:
+    """The rows to be weighted, and what the schema changed in those of another tool's file."""
+    if not is_table(path):
+        # Of linked tables persons are weighted: all rows that belong to one have its weight.
+        reader = PersonsRelease if is_linked_release(path) else Release
+        return Target.of(reader.read(path)), None
+    if schema is None:
+        raise UsageError(f"rows ({path}) that another tool made need a schema: add --schema FILE")
+    known = labelled(Schema.read(schema), label)
+    frame, findings = take_rows(read_table(path), known)
+    return Target(frame=frame, schema=known, rows=float(max(len(frame), 1))), findings
+
+
+@contextmanager
+def adopted(
+    target: Target,
+    findings: Findings | None,
+    folder: Path | None,
+    neighbours: Neighbours,
+    force: bool,
+    ledger: Ledger | None,
+) -> Iterator[Release]:
+    """The release of the rows; made of them, in ``folder``, where they are another tool's.
+
+    Without a folder it is gone afterwards. So is one in a new folder if the run fails before it is
+    charged.
+    """
+    if target.release is not None:
+        yield target.release
+        return
+    adopt = partial(
+        adopt_rows, target.frame, target.schema, findings=findings, neighbours=neighbours
+    )
+    if folder is None:
+        with tempfile.TemporaryDirectory() as place:
+            yield adopt(Path(place) / "rows")
+    else:
+        new = not folder.exists()
+        made = adopt(folder, force=force)
+        try:
+            yield made
+        except BaseException:
+            if new and not (ledger is not None and ledger.made()):
+                shutil.rmtree(made.path, ignore_errors=True)
+            raise

@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 
     from marginalsyn.contract import Plan, Target, WeightConfig
     from marginalsyn.operations import release as releases  # noqa: F401
-    from marginalsyn.operations.origins import FoundTable
+    from marginalsyn.operations.origins import FoundTable, Input
     from marginalsyn.operations.other_rows import Findings
     from marginalsyn.privacy.budget import Budget
     from marginalsyn.privacy.charges import Charge
     from marginalsyn.records.ledger import Ledger
     from marginalsyn.release.folder import Release
+    from marginalsyn.table.schema import Schema
     from marginalsyn.weights.columns import WeightColumn
-    from marginalsyn.weights.processing import Processing
 
 # Shares that are compared, and by how many nats (of a table without a label, by what share of the
 # error) the next larger one has to be better.
@@ -215,7 +215,7 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
     def plan(self, session: Session = PYTHON) -> Result[Any]:
         """Show how accurate the weights would be, without spending anything."""
         from marginalsyn.operations.origins import find_table
-        from marginalsyn.operations.weight_texts import find_cautions, outlook
+        from marginalsyn.operations.weight_output import find_cautions, outlook
 
         target, findings = self._target()
         cautions = find_cautions(target, findings, self.label)
@@ -228,16 +228,19 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
         """Charge, estimate, write the weights into the release or, unprotected, into a file."""
         from marginalsyn.contract import Duties, make_weights
         from marginalsyn.host import weigh
-        from marginalsyn.operations import weight_files, weight_texts
+        from marginalsyn.operations import weight_output
         from marginalsyn.operations.origins import find_table
+        from marginalsyn.operations.other_rows import adopted
         from marginalsyn.privacy.budget import Budget
         from marginalsyn.weights.finishing import reprocess
+        from marginalsyn.weights.processing import Processing
 
         target, findings = self._target()
-        release, processing = target.release, self._processing()
-        cautions = weight_texts.find_cautions(target, findings, self.label)
+        steps = {known.name: getattr(self, known.name) for known in fields(Processing)}
+        release, processing = target.release, Processing(**steps)
+        cautions = weight_output.find_cautions(target, findings, self.label)
         if self.listing:
-            return weight_texts.listed(release)
+            return weight_output.listed(release)
         if self.reuse is not None:
             if release is None:
                 raise UsageError(f"--reuse needs a release with weights; {self.release} has none")
@@ -251,7 +254,7 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
         table = find_table(release, target.schema, named(self), self.data)
         origin = table.origin if table is not None else None
         budget = self._budget(target, table, free=free)
-        public = weight_files.read_public(self.public, target.schema, origin)
+        public = self._public(target.schema, origin)
         file, folder = self._places(target, config, budget)
         for line in cautions.warnings(ahead=False):
             session.warn(line)
@@ -262,8 +265,8 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
                 budget = Budget.of_json(recorder.read_facts()["allowance"])
             relation = release.statement.neighbours if release is not None else budget.neighbours
             private = table.open(relation) if table is not None and reads else None
-            adopted = weight_files.adopted(target, findings, folder, relation, self.force, ledger)
-            with adopted as made:
+            rows = adopted(target, findings, folder, relation, self.force, ledger)
+            with rows as made:
                 if folder is not None and origin is not None:
                     origin.remember(made)
                 if folder is not None and recorder is not None:
@@ -285,12 +288,12 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
                         ahead=partial(self._ask, session, budget),
                     )
                 except _Declined as declined:
-                    return weight_texts.declined(made, declined.args[0])
+                    return weight_output.declined(made, declined.args[0])
                 tools["progress"].report("write", text=str(file or made.path))
                 if file is None:
                     return self._write(made, weighted, session, ledger, tools)
-            weight_files.write_unprotected(file, weighted)
-        return weight_texts.for_research(release, file, weighted)
+            weight_output.write_unprotected(file, weighted)
+        return weight_output.for_research(release, file, weighted)
 
     def plan_weights(self) -> Result[Plan]:
         """How accurate weights would be, as `marginalsyn weight --dry-run` shows; spends nothing.
@@ -312,7 +315,7 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
     def _target(self) -> tuple[Target, Findings | None]:
         """The rows to be weighted, and what the schema changed in those of another tool's file."""
         from marginalsyn.contract import Target
-        from marginalsyn.operations.weight_files import read_target
+        from marginalsyn.operations.other_rows import read_target
         from marginalsyn.release.linked import LinkedRelease, PersonsRelease
 
         if self.rows is not None and self.resample is None:
@@ -335,7 +338,7 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
 
         Whoever gives the amount, or resumes what is paid for, has decided.
         """
-        from marginalsyn.operations.weight_texts import say_ahead
+        from marginalsyn.operations.weight_output import say_ahead
         from marginalsyn.weights.prediction import pays
 
         say_ahead(plan, session)
@@ -353,12 +356,18 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
         ):
             raise _Declined(plan)
 
-    def _processing(self) -> Processing:
-        """What makes weights out of log-weights."""
-        from marginalsyn.weights.processing import Processing
+    def _public(self, schema: Schema, origin: Input | None) -> pd.DataFrame | None:
+        """Rows that are no secret; never those of the private source."""
+        from marginalsyn.operations.files import rows_in
+        from marginalsyn.sources.identity import same_source
+        from marginalsyn.table.codec import Codec
 
-        steps = [known.name for known in fields(Processing)]
-        return Processing(**{name: getattr(self, name) for name in steps})
+        if self.public is None:
+            return None
+        named = isinstance(self.public, str | Path)
+        if named and origin is not None and same_source(self.public, origin.key):
+            raise UsageError(f"--public ({self.public}) must not be the private table")
+        return Codec(schema).conform(rows_in(self.public))
 
     def _budget(self, target: Target, table: FoundTable | None, free: bool = False) -> Budget:
         """What weights may spend: a budget of their own, or a share of the total.
@@ -428,14 +437,14 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
         self, target: Target, config: WeightConfig, budget: Budget
     ) -> tuple[Path | None, Path | None]:
         """The file of weights that protect nobody, and the folder of a new release."""
-        from marginalsyn.operations import weight_files
+        from marginalsyn.operations import weight_output
 
         if not config.private and self.non_private:
             path = target.release.path if target.release is not None else Path(str(self.release))
             name, release = self.name or config.name, target.release
-            return weight_files.unprotected_file(release, path, name, self.out, self.force), None
+            return weight_output.unprotected_file(release, path, name, self.out, self.force), None
         if config.private and target.release is None:
-            folder = weight_files.release_folder(self.out, self.force)
+            folder = weight_output.release_folder(self.out, self.force)
             config.configure(target, budget)
             return None, folder
         if config.private:
@@ -459,17 +468,17 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
         tools: Mapping[str, Any] | None = None,
     ) -> Result[Any]:
         """Write the weights into the release."""
-        from marginalsyn.operations import weight_files, weight_texts
+        from marginalsyn.operations import weight_output
         from marginalsyn.weights.columns import publish
 
-        files = weight_files.resampled(release, weighted, self.resample, self.rows, self.seed)
+        files = weight_output.resampled(release, weighted, self.resample, self.rows, self.seed)
         noise = tools["noise"] if tools is not None and weighted.charges else None
         done = publish(release, weighted, noise=noise, files=files)
         if tools is not None and tools["recorder"] is not None:
             tools["recorder"].finish()
         if not session.shown:
             return Result(done)
-        return weight_texts.written(done, weighted, sorted(files), ledger)
+        return weight_output.written(done, weighted, sorted(files), ledger)
 
 
 def shares(room: float) -> list[float]:

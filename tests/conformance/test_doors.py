@@ -275,7 +275,7 @@ OTHERS = {
     "marginalsyn/operations/sample.py": "rows from a release",
     "marginalsyn/operations/synthesizer.py": "rows from a fitted model, by a seed of the user",
     "marginalsyn/operations/steer.py": "rows from a release",
-    "marginalsyn/operations/weight_files.py": "rows resampled from a release",
+    "marginalsyn/operations/weight_output.py": "rows resampled from a release",
 }
 
 

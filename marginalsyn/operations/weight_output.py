@@ -1,21 +1,30 @@
-"""What ``weight`` says: cautions, the plan, the list, and what weights turned out to be worth."""
+"""What ``weight`` says and writes: cautions, the plan, what weights are worth, and their files."""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from marginalsyn import defaults
 from marginalsyn.contract import Duties, make_weights, plain
 from marginalsyn.errors import MarginalsynError, UsageError
 from marginalsyn.host import calibrate
+from marginalsyn.operations.files import TABLES, replace_file
 from marginalsyn.operations.operation import Columns, Facts, Result, Session, shown
 from marginalsyn.operations.origins import describe_total
 from marginalsyn.privacy.noise import make_noise
 from marginalsyn.progress import Silent
 from marginalsyn.registry import WEIGHTS, plugins
-from marginalsyn.release.folder import weights_file
+from marginalsyn.release.folder import LOG, preflight, weights_file
+from marginalsyn.table.design import resample
+from marginalsyn.table.frames import write_csv, write_parquet
+from marginalsyn.table.made import complete
+from marginalsyn.weights.columns import weights_csv
 from marginalsyn.weights.effectiveness import say_worth
 from marginalsyn.weights.prediction import pays, say_gain
 from marginalsyn.weights.support import agreement, support_of
@@ -382,3 +391,66 @@ def for_research(release: Release | None, file: Path, weighted: WeightColumn) ->
     facts = {"file": str(file), "private": False, "weights": weighted.facts}
     notes = [f"column {weighted.name}: {say_worth(weighted.facts['diagnostics'])}"]
     return Result(release, facts, [str(file)], [warning], notes)
+
+
+def resampled(
+    release: Release, weighted: WeightColumn, how: str | None, rows: int | None, seed: int | None
+) -> dict[str, bytes]:
+    """The table without weights, as a file of the release; none if it is not asked for."""
+    if how is None:
+        return {}
+    suffix = Path(release.frame_file).suffix
+    picked = resample(weighted.weights, how, np.random.default_rng(seed), rows)  # type: ignore[arg-type]
+    frame = release.frame().iloc[picked].reset_index(drop=True)
+    handle = io.BytesIO()
+    whole = complete(frame, release.schema)
+    if suffix == ".csv":
+        write_csv(whole, handle, form=release.text_form)
+    else:
+        write_parquet(whole, handle)
+    return {f"resampled-{weighted.name}{suffix}": handle.getvalue()}
+
+
+def release_folder(out: str | Path | None, force: bool) -> Path:
+    """Where rows that another tool made become a release with weights."""
+    folder = Path(out or defaults.RELEASE)
+    if folder.suffix in TABLES:
+        raise UsageError(
+            f"--out ({folder}) must be a folder, such as {folder.with_suffix('')}: private weights "
+            "are written with their rows and a statement of what they cost"
+        )
+    preflight(folder, force)
+    return folder
+
+
+def unprotected_file(
+    release: Release | None, path: Path, name: str, out: str | Path | None, force: bool
+) -> Path:
+    """The file of weights that protect nobody: never in a release.
+
+    Args:
+        release: whose rows are weighted; None for rows of another tool.
+        path: where the rows lie.
+        name: of the weights' column.
+        out: the file that was named.
+        force: replace it.
+    """
+    stem = release.path.name if release is not None else path.stem
+    chosen = Path(defaults.EVALUATION) / f"{stem}.{name}.not-private.csv"
+    file = Path(out) if out is not None else chosen
+    if release is not None and release.path in file.resolve().parents:
+        raise UsageError(f"--out ({file}) must lie outside the release: it is not private")
+    if file.is_dir() or file.resolve() == path.resolve():
+        raise UsageError(f"--out ({file}) must be a file of its own, such as weights.csv")
+    if file.exists() and not force:
+        raise UsageError(
+            f"file ({file}) is there already: add --force to replace it, or name another --out"
+        )
+    return file
+
+
+def write_unprotected(file: Path, weighted: WeightColumn) -> None:
+    """Write weights that protect nobody into a file for the curator."""
+    columns = {weighted.name: weighted.weights, weighted.name + LOG: weighted.log_weights}
+    file.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(file, lambda handle: handle.write(weights_csv(columns)))
