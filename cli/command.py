@@ -58,7 +58,7 @@ class MethodCommand(Command):
         own = {flag for param in self.params for flag in (*param.opts, *param.secondary_opts)}
         flags = [arg.split("=")[0] for arg in args if arg.startswith("--")]
         if named or recorded or any(flag not in own | {"--help"} for flag in flags):
-            ctx.meta[METHOD] = named or self.default_method()
+            ctx.meta[METHOD] = named or default_method(self)
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
@@ -70,7 +70,7 @@ class MethodCommand(Command):
         if method is None:
             return params
         mine = {param.name for param in self.params}
-        added = [o for o in options_of(self._config(method), method) if o.name not in mine]
+        added = [o for o in options_of(self.config(method), method) if o.name not in mine]
         return [*params[:-1], *added, *params[-1:]]
 
     def format_help_text(self, ctx: click.RichContext, formatter: click.RichHelpFormatter) -> None:  # type: ignore[override]
@@ -80,19 +80,11 @@ class MethodCommand(Command):
             return
         from marginalsyn.contract import Duties
 
-        if summary := Duties(self._config(method)).summary:
+        if summary := Duties(self.config(method)).summary:
             formatter.write(formatter.rich_text(f"{method}: {summary}"))
             formatter.write()
 
-    def default_method(self) -> str:
-        """The first preferred method that is installed."""
-        return default_method(self)
-
-    def values(self, method: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The values of the command line that are fields of the method's config."""
-        return values_of(self._config(method), given)
-
-    def _config(self, method: str) -> type:
+    def config(self, method: str) -> type:
         """The method's config; also where an extra is missing that only running it needs."""
         for plugin in plugins(self.kind):
             if plugin.name == method:
@@ -114,7 +106,7 @@ class MethodCommand(Command):
             lines.append(f"It is one of: {', '.join(owners)}.")
         elif error.possibilities:
             lines.append(f"Did you mean {' or '.join(sorted(error.possibilities))}?")
-        options = [o.opts[0] for o in options_of(self._config(method), method)]
+        options = [o.opts[0] for o in options_of(self.config(method), method)]
         options = [option for option in options if option not in own]
         lines.append(f"Options of {method}: {', '.join(options) or 'none'}.")
         return "\n".join(lines)
@@ -126,7 +118,7 @@ def options_given(method: str | None, given: Mapping[str, Any]) -> dict[str, Any
     assert ctx is not None
     assert isinstance(ctx.command, MethodCommand)
     method = method or ctx.meta.get(METHOD)
-    return ctx.command.values(method, given) if method else {}
+    return values_of(ctx.command.config(method), given) if method else {}
 
 
 def options_of(config: type, method: str) -> list[click.Parameter]:

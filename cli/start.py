@@ -7,7 +7,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,7 +33,6 @@ from marginalsyn.operations.drafting import (
     with_unit_asked,
 )
 from marginalsyn.operations.generate import Generate
-from marginalsyn.operations.groups import named
 from marginalsyn.operations.operation import (
     PYTHON,
     Operation,
@@ -198,10 +197,10 @@ class Start(Drafting, Operation[None]):
                 "start asks questions on a terminal; add --yes to take what it proposes"
             )
         assert isinstance(session, Shell)
-        notes, asked, out = session.notes, named(self), Path(self.out)
+        notes, out = session.notes, Path(self.out)
         preflight(out, self.force)
         # What is said wrong needs no rows to see.
-        with_unit(Schema.from_domain({"_": 2}), asked)
+        with_unit(Schema.from_domain({"_": 2}), self)
         method = self.method or default_method(Generate)
         make_config(method, {})
         Budget(eps=self.eps)
@@ -211,12 +210,8 @@ class Start(Drafting, Operation[None]):
         data = data if several else table_of(data)
         stem = start_forecast.stem(data)
         choices = Choices(
+            **{known.name: getattr(self, known.name) for known in fields(Drafting)},
             data=data,
-            label=self.label,
-            kinds=dict(self.kinds),
-            keep=tuple(self.keep),
-            missing=dict(self.missing),
-            rename_duplicates=self.rename_duplicates,
             eps=self.eps,
             method=method,
             holdout=self.holdout,
@@ -224,7 +219,6 @@ class Start(Drafting, Operation[None]):
             out=out,
             schema_path=Path(f"{stem}.schema.json"),
             evaluation=Path(defaults.EVALUATION),
-            persons=asked,
             as_input=self.as_input,
         )
         schema: Schema | LinkedSchema
@@ -280,7 +274,7 @@ class Start(Drafting, Operation[None]):
             with notes.progress() as progress:
                 progress.report("read", text=start_forecast.stem(choices.data))
                 if vouched is not None:
-                    public = with_unit(labelled(vouched, known.label), known.persons)
+                    public = with_unit(labelled(vouched, known.label), known)
                     return described(choices.data, public, sep=self.sep)
                 return draft_schema(choices.data, sep=self.sep, **asked_of(known))
 
@@ -288,8 +282,7 @@ class Start(Drafting, Operation[None]):
         draft = read(choices)
         seconds = time.monotonic() - began
         refuse_useless(draft, shown_name(choices.data), choices.public)
-        if not notes.quiet:
-            _show_verdicts(draft)
+        notes.say(verdicts(draft))
         if not self.yes:
             choices, draft = _ask(choices, draft, read)
             # Persons are counted in the column that was named.
@@ -310,7 +303,7 @@ class Start(Drafting, Operation[None]):
                     schema, start_forecast.ask_whence({"": schema})
                 )
                 choices = replace(choices, bought=tuple(bought))
-        schema = with_unit_asked(choices.persons, schema, draft)
+        schema = with_unit_asked(choices, schema, draft)
         choices = replace(choices, drafted=schema.drafted_from_data, open=bool(schema.open))
         start_forecast.describe(choices, draft, schema, seconds, notes)
         return choices, schema
@@ -321,7 +314,7 @@ def _without_lost(choices: Choices, schema: Schema, draft: Draft, notes: screen.
     from marginalsyn.operations.drafting import without_lost_columns
     from marginalsyn.privacy.budget import Budget
 
-    whole = with_unit_asked(choices.persons, schema, draft)
+    whole = with_unit_asked(choices, schema, draft)
     units = draft.rows if whole.unit is None else draft.distinct[whole.unit.column]
     found, said = without_lost_columns(
         whole,
@@ -392,14 +385,14 @@ def _ask(choices: Choices, draft: Draft, read: Any) -> tuple[Choices, Draft]:
             for name, kind in right.items():
                 changed(kinds={**choices.kinds, name: kind})
         if right:
-            _show_verdicts(draft)
+            notes.say(verdicts(draft))
     _ask_missing(choices, draft, changed)
     label = "The column that models predict (Enter: none)"
     while draft.schema.label is None and (typed := prompt(label)):
         changed(label=typed)
-    if choices.persons.unit is None and draft.schema.unit is None:
+    if choices.unit is None and draft.schema.unit is None:
         column, most = _ask_unit(draft)
-        choices = replace(choices, persons=replace(choices.persons, unit=column, max_rows=most))
+        choices = replace(choices, unit=column, max_rows=most)
     return choices, draft
 
 
@@ -473,11 +466,6 @@ def _vouched_for(
             "then set drafted_from_data to false"
         )
     return schema
-
-
-def _show_verdicts(draft: Draft) -> None:
-    shown = verdicts(draft)
-    screen.write_table(shown.head, shown.rows, right=shown.right, stream=sys.stderr)
 
 
 def _at_terminal() -> bool:

@@ -15,10 +15,11 @@ from urllib.parse import unquote, urlsplit
 import rich_click as click
 
 from marginalsyn.cli import screen
-from marginalsyn.operations.origins import PASSWORD, UNNAMED, Named, hides_password, shown_name
+from marginalsyn.operations.drafting import Drafting
+from marginalsyn.operations.origins import PASSWORD, hides_password, shown_name
 
 if TYPE_CHECKING:
-    from marginalsyn.contract import GeneratorConfig, Plan
+    from marginalsyn.contract import GeneratorConfig
     from marginalsyn.drafting.draft import Draft, Verdict
     from marginalsyn.privacy.budget import Budget
     from marginalsyn.table.schema import Schema
@@ -31,13 +32,10 @@ PASSWORD_VARIABLE = "PGPASSWORD"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Choices:
-    """What the user decided: the options of the commands that follow."""
+class Choices(Drafting):
+    """What the user decided: how the draft is made, and the options of the commands that follow."""
 
     data: str
-    label: str | None
-    kinds: dict[str, str]
-    keep: tuple[str, ...]
     eps: float
     method: str
     holdout: float
@@ -45,7 +43,6 @@ class Choices:
     out: Path
     schema_path: Path
     evaluation: Path
-    persons: Named = UNNAMED
     drafted: bool = True
     as_input: bool = True
     bought: tuple[str, ...] = ()
@@ -55,9 +52,6 @@ class Choices:
     several: bool = False
     links: Mapping[str, str] = field(default_factory=dict)
     most: Mapping[str, int] = field(default_factory=dict)
-    # By column, the numbers that mean missing; of other columns, those that clearly do.
-    missing: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    rename_duplicates: bool = False
 
     @property
     def bounds_eps(self) -> float:
@@ -107,7 +101,7 @@ def commands(choices: Choices, force: bool, *, go_on: bool = False) -> list[tupl
     """The plain commands that do what was decided."""
     from marginalsyn.table.unit import ROW
 
-    sep = ["--sep", choices.persons.sep] if choices.persons.sep else []
+    sep = ["--sep", choices.sep] if choices.sep else []
     path = choices.bounded_path if choices.bought else choices.schema_path
     made = ["--data", choices.data, "--schema", str(path)]
     made += ["--method", choices.method, "--eps", f"{choices.rest_eps:g}"]
@@ -115,7 +109,7 @@ def commands(choices: Choices, force: bool, *, go_on: bool = False) -> list[tupl
     made += sep
     if choices.holdout:
         made += ["--holdout", f"{choices.holdout:g}"]
-    if choices.persons.unit == ROW:
+    if choices.unit == ROW:
         made += ["--unit", ROW]
     made += ["--as-input"] * choices.as_input
     made += ["--accept-nonprivate-schema"] * choices.drafted
@@ -196,12 +190,10 @@ class Forecast:
     """What is to be expected of one run.
 
     Attributes:
-        plan: of the method.
         sigma: the standard deviation of the noise on a count of one column.
         errors: by column, the share of rows that noise alone puts into a wrong value or bin.
     """
 
-    plan: Plan
     sigma: float
     errors: Mapping[str, float]
 
@@ -242,7 +234,7 @@ def foresee(schema: Schema, config: GeneratorConfig, budget: Budget, rows: int) 
     # Half of the mean size of a Gaussian in every cell, as a share; at most all rows are wrong.
     each = sigma * math.sqrt(2 / math.pi) / 2 / max(rows, 1)
     errors = {column.name: min(1.0, column.size * each) for column in schema.columns}
-    return Forecast(plan=plan, sigma=sigma, errors=errors)
+    return Forecast(sigma=sigma, errors=errors)
 
 
 # From this share on a column is said to be nearly all missing.

@@ -38,7 +38,7 @@ def prepared(
 ) -> tuple[Choices, LinkedSchema]:
     """The schema of the tables, drafted and asked about, after what is to come was shown."""
     for name in SINGLE:
-        if (value := getattr(choices.persons, name)) is not None:
+        if (value := getattr(choices, name)) is not None:
             flag = "--" + name.replace("_", "-")
             raise UsageError(
                 f"{flag} ({value}) is for one table: of linked tables the rows of the root are "
@@ -50,7 +50,7 @@ def prepared(
     else:
         with notes.progress() as progress:
             progress.report("read", text=choices.data)
-            frames = read_tables(choices.data, choices.persons.sep, choices.rename_duplicates)
+            frames = read_tables(choices.data, choices.sep, choices.rename_duplicates)
 
         def read(known: Choices) -> LinkedDraft:
             with notes.progress() as progress:
@@ -154,7 +154,7 @@ def _describe(
             eps=choices.eps,
             method=choices.method,
             holdout=choices.holdout,
-            sep=choices.persons.sep,
+            sep=choices.sep,
             accept_nonprivate_schema=True,
         ).plan(session)
     for block in plan.text:

@@ -132,7 +132,7 @@ class Buy(Writing, Paid, Spending, OfTable, OfPersons, Operation["Schema"]):
 
     def with_persons(self) -> Schema:
         """The same with the unit that the options name."""
-        return with_unit(self.read_schema(), named(self))
+        return with_unit(self.read_schema(), self)
 
     def _table(self, purchase: Purchase) -> FoundTable:
         """The private table, counted as the purchase needs it; not opened yet."""

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from marginalsyn.errors import UsageError
-from marginalsyn.operations.groups import OfRelease, OfTable, Paid, budget_for, later_delta, named
+from marginalsyn.operations.groups import OfRelease, OfTable, Paid, budget_for, later_delta
 from marginalsyn.operations.operation import (
     DRY_RUN,
     PYTHON,
@@ -127,7 +127,7 @@ class Certify(Paid, OfTable, OfRelease["releases.Release"]):
         """Charge, measure, write; without a budget, compute again from what was paid for."""
         from marginalsyn.certificates.certifying import MOMENTS
         from marginalsyn.certificates.measured import certify_measured
-        from marginalsyn.operations.origins import describe_total, find_table, not_made_here
+        from marginalsyn.operations.origins import describe_total, not_made_here
 
         release = self.read_table()
         extras = (self.delta, self.label, self.seed)
@@ -140,7 +140,7 @@ class Certify(Paid, OfTable, OfRelease["releases.Release"]):
                 f"release ({release.path.name}) has a certificate: leave --eps out to compute it "
                 "again for new weights (free), or add --force to buy another"
             )
-        table = find_table(release, release.schema, named(self), self.data)
+        table = self.find_table(release, release.schema)
         if table is None:
             raise not_made_here(release)
         if self.measured:

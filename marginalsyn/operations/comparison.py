@@ -22,36 +22,29 @@ if TYPE_CHECKING:
     Frames = dict[str, pd.DataFrame]
 
 
-@dataclass(frozen=True)
-class Whose:
-    """Whose rows they are: words for a title, and what to be warned of."""
+def whose(origin: PrivateInput, view: Unprotected) -> tuple[str, tuple[str, ...]]:
+    """Whose rows a table of the curator's holds: words for a title, and what to be warned of.
 
-    of: str = ""
-    warnings: tuple[str, ...] = ()
-
-
-def whose(origin: PrivateInput, view: Unprotected) -> Whose:
-    """Whose rows a table holds. Where rows are protected, identifiers are looked for by name."""
+    Where rows are protected, identifiers are looked for by name.
+    """
     from marginalsyn.drafting.person_columns import find_person_columns
 
     unit = origin.schema.unit
     if unit is not None:
         seen, split_off, _ = view.persons(unit.column)
         if origin.kept.holdout:
-            return Whose(f" of {split_off:,} persons")
-        return Whose(f" of {seen:,} persons", (_split_by_rows(unit.column),))
-    if origin.dataset is not None:
-        return Whose()
+            return f" of {split_off:,} persons", ()
+        return f" of {seen:,} persons", (_split_by_rows(unit.column),)
     schema = origin.schema
     names = [name for name in (*schema.drop, *schema.names) if name not in schema.derived]
     found = find_person_columns(origin.key, names, sep=origin.named.sep, **schema.reading)
     if not found:
-        return Whose()
+        return "", ()
     column = found[0].name
     if not origin.kept.holdout:
-        return Whose("", (_split_by_rows(column),))
+        return "", (_split_by_rows(column),)
     _, tested, both = view.persons(column)
-    return Whose("", (_shared(column, both, tested),) if both else ())
+    return "", (_shared(column, both, tested),) if both else ()
 
 
 def both_sides(real: pd.DataFrame, train: pd.DataFrame | None, schema: Schema) -> tuple[str, ...]:
@@ -206,11 +199,11 @@ def _by_name(files: Sequence[str | Path], tables: Sequence[Any]) -> dict[str, An
 def find_real(
     cases: Cases,
     *,
-    real: Table | None = None,
-    train: Table | None = None,
-    dataset: str | None = None,
-    in_sample: bool = False,
-    tests: bool = True,
+    real: Table | None,
+    train: Table | None,
+    dataset: str | None,
+    in_sample: bool,
+    tests: bool,
 ) -> RealRows:
     """The real rows that were named; else those of the workspace that were held out.
 
@@ -231,9 +224,11 @@ def find_real(
         if tests and not in_sample and not isinstance(real, pd.DataFrame):
             _refuse_source(cases, Path(real))
         title = "a table" if isinstance(real, pd.DataFrame) else str(Path(real))
-        return real_persons(
-            title, rows_in(real), rows_in(train) if train is not None else None, cases.schema
-        )
+        test, seen = rows_in(real), rows_in(train) if train is not None else None
+        warnings = both_sides(test, seen, cases.schema)
+        # With the number of each person's rows where persons count.
+        test, *others = (counted(one, cases.schema) for one in (test, seen) if one is not None)
+        return RealRows(title, test, others[0] if others else None, warnings)
     if dataset is None and not cases.releases:
         raise UsageError(
             "--synthetic needs real rows to compare with: --real FILE (rows that its generator did "
@@ -245,15 +240,6 @@ def find_real(
     if origin.dataset is not None:
         return _bundled(origin.dataset, in_sample)
     return _own(origin, cases.releases, in_sample, tests)
-
-
-def real_persons(
-    title: str, real: pd.DataFrame, train: pd.DataFrame | None, schema: Schema
-) -> RealRows:
-    """Real rows that were named, with the number of each person's rows where persons count."""
-    warnings = both_sides(real, train, schema)
-    rows = counted(real, schema)
-    return RealRows(title, rows, None if train is None else counted(train, schema), warnings)
 
 
 def _common_origin(cases: Cases) -> PrivateInput:
@@ -298,15 +284,15 @@ def _own(
             f"{origin.key}. {WAYS_OUT}"
         )
     view = origin.open(None, origin.kept.neighbours).unprotected("evaluate a release")
-    name, said = Path(origin.key).name, whose(origin, view)
+    name, (of, warnings) = Path(origin.key).name, whose(origin, view)
+    train = view.frame(weighted=True)
     if in_sample:
-        own = view.frame(weighted=True)
-        return RealRows(f"{name}, in sample{said.of}", own, None, said.warnings)
+        return RealRows(f"{name}, in sample{of}", train, None, warnings)
     if not origin.kept.holdout:
-        return RealRows(f"{name}{said.of}", None, view.frame(weighted=True), said.warnings)
-    test, train = view.holdout_frame(weighted=True), view.frame(weighted=True)
+        return RealRows(f"{name}{of}", None, train, warnings)
+    test = view.holdout_frame(weighted=True)
     if not tests and len(train) and not len(test):
-        return RealRows(f"{name}, of which none was held out{said.of}", None, train, said.warnings)
+        return RealRows(f"{name}, of which none was held out{of}", None, train, warnings)
     if not len(test) or not len(train):
         listed = ", ".join(str(release.path) for release in releases)
         side, many = ("none", "few") if not len(test) else ("all", "many")
@@ -315,7 +301,7 @@ def _own(
             f"evaluate on: too {many} rows were held out of a small table. The release is written "
             f"and paid for ({listed}). {WAYS_OUT}"
         )
-    return RealRows(f"{name}, held-out rows{said.of}", test, train, said.warnings)
+    return RealRows(f"{name}, held-out rows{of}", test, train, warnings)
 
 
 def find_real_linked(

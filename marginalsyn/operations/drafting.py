@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from marginalsyn.errors import DataError, SchemaError, UsageError
 from marginalsyn.operations.groups import OfPersons, separator
 from marginalsyn.operations.operation import Columns, option
-from marginalsyn.operations.origins import Named, caution_of_rows, with_unit
+from marginalsyn.operations.origins import caution_of_rows, with_unit
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -143,7 +143,7 @@ def verdicts(draft: Draft) -> Columns:
     return Columns(VERDICT_HEAD, rows, right=("codes", "fits"))
 
 
-def with_unit_asked(asked: Named, schema: Schema, draft: Draft) -> Schema:
+def with_unit_asked(asked: OfPersons, schema: Schema, draft: Draft) -> Schema:
     """A drafted schema with the unit that the options name, whose columns must be there."""
     from marginalsyn.drafting.check import layout_problems
 

@@ -211,9 +211,12 @@ class Evaluate(Reported, Operation["Evaluation"]):
         with session.progress(self.progress) as progress:
             progress.report("open")
             found = self._compare(progress)
-            self._write(found, progress)
+            if self.out is not None:
+                progress.report("write", text=str(self.out))
+                found.write(self.out, force=self.force)
         text = list(blocks(found)) if session.shown else []
-        return Result(found, found.to_json(), text, found.warnings, [self._place(found)])
+        place = f"{found.stamp}: {self.out}/report.html and {self.out}/evaluation.json"
+        return Result(found, found.to_json(), text, found.warnings, [place])
 
     def _compare(self, progress: Progress) -> Evaluation:
         from marginalsyn.evaluation.evaluation import choose_reports, evaluate
@@ -274,14 +277,6 @@ class Evaluate(Reported, Operation["Evaluation"]):
             )
         return LinkedRelease.read(found[0]) if found else None
 
-    def _write(self, found: Evaluation, progress: Progress) -> None:
-        if self.out is not None:
-            progress.report("write", text=str(self.out))
-            found.write(self.out, force=self.force)
-
-    def _place(self, found: Evaluation) -> str:
-        return f"{found.stamp}: {self.out}/report.html and {self.out}/evaluation.json"
-
 
 def blocks(found: Evaluation) -> Iterator[str | Sentence | Columns]:
     """The verdict and its figures, what is worst by name, and the reports' tables."""
@@ -289,14 +284,12 @@ def blocks(found: Evaluation) -> Iterator[str | Sentence | Columns]:
 
     cases = found.fitness()
     yield Sentence(f"NOT PRIVATE: for the curator. {found.title}")
-    for table, aligned in (
-        (words(cases), False),
-        (figures(cases, linked=bool(found.linked)), True),
-    ):
-        if table is not None:
-            head, rows = table
-            yield ""
-            yield Columns(head, rows, right=head[1:] if aligned else ())
+    if (table := words(cases)) is not None:
+        yield ""
+        yield Columns(*table)
+    if (table := figures(cases, linked=bool(found.linked))) is not None:
+        yield ""
+        yield Columns(*table, right=table[0][1:])
     if cases:
         yield ""
     several = len(found.cases) > 1

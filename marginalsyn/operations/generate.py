@@ -227,6 +227,13 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
             facts["shares"] = {view: part / whole for view, part in plan.split.items()}
         else:
             size = ("Columns", len(schema.names))
+        # One line for each view where views differ in a fact.
+        own = {
+            name: [f"{view}: {shown(one)}" for view, one in value.items()]
+            if isinstance(value, Mapping)
+            else [value]
+            for name, value in plan.facts.items()
+        }
         split = [f"{share / whole:.0%} {purpose}" for purpose, share in plan.split.items()]
         model = f"{plan.model_mb:.3g} MB" if plan.model_mb is not None else "not predicted"
         pairs = [
@@ -240,7 +247,7 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
             *_listed("Split", split),
             ("Workload", _workload(plan.workload)),
             ("Model", model),
-            *(pair for name, value in plan.facts.items() for pair in _fact(name, value)),
+            *(pair for name, lines in own.items() for pair in _listed(name.capitalize(), lines)),
             *(("Reference", str(name)) for name in self.reference),
             *_known(schema, plan, facts),
         ]
@@ -305,7 +312,12 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
             progress.report("write", text=str(self.out))
             release = self._write(synthesis, source.schema, statement)
             recorder.finish()
-        self._remember(source, release, session, synthesis, ledger)
+        try:
+            _keep_diagnostics(synthesis, release.path.name)
+            source.remember(release, ledger)
+        except (OSError, UsageError) as error:
+            # The release is there and paid for: what is lost is the memory of how it was made.
+            session.warn(f"the release is written, but not remembered: {error}")
         result = self._made(release, synthesis, source, ledger)
         if self.data is not None and hides_password(self.data):
             result.notes = [
@@ -315,17 +327,11 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
         if rest is None:
             return result
         weighed = replace(self, resume=False)._weigh(rest, session)
-        return (
-            Result(
-                weighed.value,
-                {**result.json, "eps": weighed.json["eps"], "weights": weighed.json},
-                result.text,
-                [*result.warnings, *weighed.warnings],
-                [*result.notes, *weighed.notes],
-            )
-            if session.shown
-            else weighed
-        )
+        if not session.shown:
+            return weighed
+        result.json |= {"eps": weighed.json["eps"], "weights": weighed.json}
+        warnings, notes = [*result.warnings, *weighed.warnings], [*result.notes, *weighed.notes]
+        return Result(weighed.value, result.json, result.text, warnings, notes)
 
     def _split(
         self, budget: Budget, config: GeneratorConfig, schema: Any
@@ -395,8 +401,9 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
         """The method, the budget and the source, without anything read or spent."""
         from marginalsyn.contract import make_config
         from marginalsyn.operations.linked import find_linked
-        from marginalsyn.operations.origins import find_private
+        from marginalsyn.operations.origins import caution_of_rows, find_private
         from marginalsyn.purchases.shapes import with_shapes
+        from marginalsyn.table.unit import persons_columns
 
         budget = self.budget()
         method, given = self.method or default_method(type(self)), dict(self.options or {})
@@ -425,7 +432,10 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
         if "none" in shapes and len(shapes) > 1:
             raise UsageError("shape (none) must stand alone: name the columns, or none of them")
         chosen = () if shapes == ("none",) else None if shapes == ("auto",) else shapes
-        self._warn_of_persons(table, session)
+        # Names are public: the schema has them. Whether persons have several rows is not checked.
+        persons = persons_columns([*table.schema.names, *table.schema.drop])
+        if self.unit is None and table.schema.unit is None and persons:
+            session.warn(caution_of_rows(persons[0]))
         # What is held out was counted, too: of the rest the margins give shares.
         held_out = table.kept.holdout > 0
         schema = table.schema.with_margins(self.margins, relative=held_out)
@@ -441,35 +451,6 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
             schema = schema.with_rules(self.rules)
         schema = with_shapes(schema, chosen).stratified(self.by)
         return config, budget, replace(table, schema=schema)
-
-    def _warn_of_persons(self, table: PrivateInput, session: Session) -> None:
-        """Say what a promise for rows means where a column's name suggests persons with several.
-
-        Names are public: the schema has them. Whether persons do have several rows is not checked.
-        """
-        from marginalsyn.operations.origins import caution_of_rows
-        from marginalsyn.table.unit import persons_columns
-
-        schema = table.schema
-        columns = persons_columns([*schema.names, *schema.drop])
-        if self.unit is None and schema.unit is None and columns:
-            session.warn(caution_of_rows(columns[0]))
-
-    def _remember(
-        self,
-        source: Any,
-        release: Release | LinkedRelease,
-        session: Session,
-        synthesis: Synthesis,
-        ledger: Ledger,
-    ) -> None:
-        """Remember how the release was made, and keep for the curator what depends on rows."""
-        try:
-            _keep_diagnostics(synthesis, release.path.name)
-            source.remember(release, ledger)
-        except (OSError, UsageError) as error:
-            # The release is there and paid for: what is lost is the memory of how it was made.
-            session.warn(f"the release is written, but not remembered: {error}")
 
     def _made(
         self,
@@ -510,6 +491,8 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
             },
         }
         choice, chain = statement.notes.get("choice"), statement.notes.get("chain")
+        shares: Any = statement.notes.get("leaned") or {}
+        leaned = [f"{share:.0%} of what {name} say" for name, share in shares.items()]
         notes = [
             f"{made}, by {statement.generator}, from {source.title}",
             *(
@@ -517,7 +500,7 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
                 if isinstance(choice, dict)
                 else []
             ),
-            *_leaning(statement.notes.get("leaned")),
+            *([f"leans on the reference: {', '.join(leaned)}"] if leaned else []),
             *([f"fitted: {chain['text']}"] if isinstance(chain, dict) else []),
             *redrawn_text(statement.notes.get("redrawn_for_rules")),
             f"this release:    {statement.total()}",
@@ -574,14 +557,6 @@ def _not_counted(schema: Any, title: str, out: str | Path) -> str:
     )
 
 
-def _leaning(leaned: Any) -> list[str]:
-    """How much of a release is that of its references, in words."""
-    if not isinstance(leaned, dict):
-        return []
-    shares = ", ".join(f"{share:.0%} of what {name} say" for name, share in leaned.items())
-    return [f"leans on the reference: {shares}"]
-
-
 def _keep_diagnostics(synthesis: Synthesis, name: str) -> None:
     """Write what may depend on private rows into the curator's folder, outside the release."""
     from marginalsyn.access.private_table import STAMP
@@ -598,14 +573,7 @@ def _keep_diagnostics(synthesis: Synthesis, name: str) -> None:
     write_text(folder / f"{name}.diagnostics.json", text)
 
 
-def _fact(name: str, value: object) -> list[tuple[str, object]]:
-    """A fact; one line for each view where views differ in it."""
-    if not isinstance(value, Mapping):
-        return [(name.capitalize(), value)]
-    return _listed(name.capitalize(), [f"{view}: {shown(own)}" for view, own in value.items()])
-
-
-def _listed(title: str, lines: Sequence[str]) -> list[tuple[str, object]]:
+def _listed(title: str, lines: Sequence[object]) -> list[tuple[str, object]]:
     """Lines under one title."""
     return [("" if number else title, line) for number, line in enumerate(lines)]
 

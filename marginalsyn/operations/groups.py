@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from marginalsyn.privacy.budget import Budget
     from marginalsyn.progress import Progress
     from marginalsyn.release.folder import Release
+    from marginalsyn.table.schema import Schema
 
 _source = partial(option, panel="Source")
 _budget = partial(option, panel="Budget")
@@ -120,6 +121,17 @@ class OfTable:
         "replace with another --holdout. Such a run may publish what the others keep private, "
         "such as a number of rows, so the ledger records that their promises are void.",
     )
+
+    def find_table(self, release: Release | None, schema: Schema) -> FoundTable | None:
+        """The table that is meant; None where nothing says which: see :func:`origins.find_table`.
+
+        Args:
+            release: what was made of it; None for rows that another tool made.
+            schema: of the table.
+        """
+        from marginalsyn.operations.origins import find_table
+
+        return find_table(release, schema, named(self), self.data)
 
 
 @dataclass(frozen=True, kw_only=True)

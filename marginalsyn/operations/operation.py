@@ -285,7 +285,9 @@ def _described(
     """A function with the name, the docstring and the signature that callers see."""
     about = {known.name: known.metadata for known in fields(operation)}
     call.__name__ = name
-    call.__doc__ = _docstring(source, {p.name: _python_help(about[p.name]) for p in own})
+    texts = {p.name: (about[p.name]["python"], about[p.name]["help"]) for p in own}
+    helps = {name: one if isinstance(one, str) else both for name, (one, both) in texts.items()}
+    call.__doc__ = _docstring(source, helps)
     call.__annotations__ = {p.name: p.annotation for p in own}
     call.__signature__ = inspect.Signature([*first, *own])
     return checked(call)
@@ -294,10 +296,6 @@ def _described(
 def summary(kind: Any) -> str:
     """What an operation's docstring says before its first section."""
     return _SECTION.split(inspect.cleandoc(kind.__doc__ or ""), maxsplit=1)[0].strip()
-
-
-def _python_help(about: Mapping[str, Any]) -> str:
-    return about["python"] if isinstance(about["python"], str) else about["help"]
 
 
 def _docstring(kind: Any, helps: Mapping[str, str]) -> str:

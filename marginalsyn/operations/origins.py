@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from marginalsyn import defaults
 from marginalsyn.errors import UsageError, explained
-from marginalsyn.operations.groups import Named
+from marginalsyn.operations.groups import Named, OfPersons
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -281,36 +281,36 @@ def labelled(schema: Schema, label: str | None) -> Schema:
     return Schema(**{**schema.model_dump(), "label": label, "positive": None})
 
 
-def with_unit(schema: Schema, source: Named) -> Schema:
+def with_unit(schema: Schema, asked: OfPersons) -> Schema:
     """The schema with the unit of privacy that the options name."""
     from marginalsyn.table.unit import MOST_ROWS, ROW, Unit
 
-    if source.unit is None:
-        for flag, value in (("--max-rows", source.max_rows), ("--order", source.order)):
+    if asked.unit is None:
+        for flag, value in (("--max-rows", asked.max_rows), ("--order", asked.order)):
             if value is not None and schema.unit is None:
                 raise UsageError(
                     f"{flag} ({value}) can only be given with --unit, the column that "
                     "identifies persons"
                 )
-        changes = {"max_rows": source.max_rows, "order": source.order}
+        changes = {"max_rows": asked.max_rows, "order": asked.order}
         changes = {name: value for name, value in changes.items() if value is not None}
         if schema.unit is None or not changes:
             return schema
         return schema.with_unit(Unit(**{**schema.unit.model_dump(), **changes}))
-    if source.unit == ROW:
+    if asked.unit == ROW:
         return schema.with_unit(None) if schema.unit is not None else schema
-    known = schema.unit if schema.unit is not None and schema.unit.column == source.unit else None
-    most = source.max_rows or (known.max_rows if known else None)
+    known = schema.unit if schema.unit is not None and schema.unit.column == asked.unit else None
+    most = asked.max_rows or (known.max_rows if known else None)
     if most is None:
         raise UsageError(
-            f"--unit ({source.unit}) needs --max-rows: how many rows of a person are counted at "
+            f"--unit ({asked.unit}) needs --max-rows: how many rows of a person are counted at "
             "most, a public number such as 20; rows beyond it are left out. `marginalsyn schema "
             "buy-max-rows` finds one with privacy"
         )
-    order = source.order or (known.order if known else None)
+    order = asked.order or (known.order if known else None)
     if most > MOST_ROWS:
         raise UsageError(f"--max-rows ({most}) must be at most {MOST_ROWS}")
-    return schema.with_unit(Unit(column=source.unit, max_rows=most, order=order))
+    return schema.with_unit(Unit(column=asked.unit, max_rows=most, order=order))
 
 
 def caution_of_rows(name: str, seen: str = "") -> str:
@@ -346,7 +346,7 @@ class FoundTable:
 
 
 def find_table(
-    release: Release | None, schema: Schema, named: Named, data: Table | None = None
+    release: Release | None, schema: Schema, named: Named, data: Table | None
 ) -> FoundTable | None:
     """The table that was handed over or named; else the one fitted; else the one remembered.
 

@@ -116,7 +116,10 @@ def lean_on(
     check_takes_reference(config, references)
     for line in lines:
         warn(line)
-    check_not_private(references, source, schema, rows, overlaps=overlaps)
+    for reference in references:
+        # A release was paid for.
+        if reference.facts["kind"] != RELEASE:
+            _refuse_private(reference, source, schema, rows, overlaps)
     return references
 
 
@@ -147,53 +150,42 @@ def open_references(
     return found, warnings
 
 
-def check_not_private(
-    references: Sequence[ReferenceTable],
+def _refuse_private(
+    reference: ReferenceTable,
     source: pd.DataFrame | str | Path,
     schema: Schema,
     rows: Callable[[Schema], pd.DataFrame],
-    *,
     overlaps: bool,
 ) -> None:
     """Refuse a reference that is the private table or holds rows of it, as far as that shows.
 
     This reads private rows without protection, for the curator: that a reference is refused is all
     that comes of it, and it comes before any charge.
-
-    Args:
-        references: the tables; releases were paid for and are not compared.
-        source: where the private rows lie.
-        schema: of the private table.
-        rows: all private rows, under a schema of some of its columns.
-        overlaps: the curator's word that a reference is public though it shares rows.
     """
-    for reference in references:
-        if reference.facts["kind"] == RELEASE:
-            continue
-        if _same(reference.data, source):
-            raise UsageError(
-                f"reference ({reference.name}) must not be the private table itself, which the run "
-                "is to protect: name a table that is public. Nothing was charged"
-            )
-        names = [n for n in reference.columns(schema) if n not in {*schema.open, *schema.derived}]
-        if not names:
-            continue
-        public = reference.table(schema, names)
-        frame = public.unprotected("a reference, which is public").frame()
-        private = rows(schema.select(names))
-        if all(_equal(_contents(frame[[name]]), _contents(private[[name]])) for name in names):
-            raise UsageError(
-                f"reference ({reference.name}) must not be a copy of the private table: each "
-                "column that both have holds the same values equally often. Name a table that is "
-                "public. Nothing was charged"
-            )
-        if not overlaps and _share_rows(_contents(frame), _contents(private)):
-            raise UsageError(
-                f"reference ({reference.name}) must be public, but it shares more rows with the "
-                "private table than two tables of different persons do: it may be a part of it. "
-                "Take out what is private. If all of it is public anyway, say so with "
-                "--reference-overlaps. Nothing was charged"
-            )
+    if _same(reference.data, source):
+        raise UsageError(
+            f"reference ({reference.name}) must not be the private table itself, which the run is "
+            "to protect: name a table that is public. Nothing was charged"
+        )
+    names = [n for n in reference.columns(schema) if n not in {*schema.open, *schema.derived}]
+    if not names:
+        return
+    public = reference.table(schema, names)
+    frame = public.unprotected("a reference, which is public").frame()
+    private = rows(schema.select(names))
+    if all(_contents(frame[[name]]).equals(_contents(private[[name]])) for name in names):
+        raise UsageError(
+            f"reference ({reference.name}) must not be a copy of the private table: each column "
+            "that both have holds the same values equally often. Name a table that is public. "
+            "Nothing was charged"
+        )
+    if not overlaps and _share_rows(_contents(frame), _contents(private)):
+        raise UsageError(
+            f"reference ({reference.name}) must be public, but it shares more rows with the "
+            "private table than two tables of different persons do: it may be a part of it. Take "
+            "out what is private. If all of it is public anyway, say so with "
+            "--reference-overlaps. Nothing was charged"
+        )
 
 
 def _as_release(given: Given) -> Release | None:
@@ -212,7 +204,7 @@ def _of_rows(given: Any) -> ReferenceTable:
     if isinstance(given, pd.DataFrame):
         name = "DataFrame"
         frame = given.set_axis([str(column) for column in given.columns], axis=1)
-        digest = hashlib.sha256(_contents(frame).sort_index().to_csv().encode()).hexdigest()
+        digest = hashlib.sha256(_contents(frame).to_csv().encode()).hexdigest()
         data: pd.DataFrame | Path = frame
     else:
         if "://" in str(given):
@@ -325,12 +317,8 @@ def _same(data: pd.DataFrame | Path, source: pd.DataFrame | str | Path) -> bool:
 def _contents(frame: pd.DataFrame) -> pd.Series:
     """How often each row occurs, by a hash of its content."""
     texts = frame.astype(object).where(frame.notna(), None).astype(str)
-    return pd.Series(pd.util.hash_pandas_object(texts, index=False).to_numpy()).value_counts()
-
-
-def _equal(first: pd.Series, second: pd.Series) -> bool:
-    """Whether the same contents occur, each equally often."""
-    return len(first) == len(second) and bool(first.eq(second.reindex(first.index)).all())
+    hashes = pd.Series(pd.util.hash_pandas_object(texts, index=False).to_numpy())
+    return hashes.value_counts().sort_index()
 
 
 def _share_rows(first: pd.Series, second: pd.Series) -> bool:

@@ -88,14 +88,14 @@ class InferSchema(Writing, Drafting, Operation[Any]):
             return self._infer_linked(session)
         data = table_of(self.data)
         # Wrong options show without any rows.
-        with_unit(Schema.from_domain({"_": 2}), named(self))
+        with_unit(Schema.from_domain({"_": 2}), self)
         name = shown_name(data)
         with session.progress(None) as progress:
             progress.report("read", text=name)
             draft = draft_schema(
                 data, sep=self.sep, encoding=self.encoding, progress=progress, **asked_of(self)
             )
-        schema = with_unit_asked(named(self), draft.schema, draft)
+        schema = with_unit_asked(self, draft.schema, draft)
         proposed = propose_rules(data, draft.schema, sep=self.sep)
         schema = schema.model_copy(update={"proposed_rules": proposed})
         warnings = [draft.schema.warning or ""]
@@ -169,11 +169,10 @@ class CheckSchema(Separated, OfPersons, Operation[Any]):
         from marginalsyn.sources.source import open_source
         from marginalsyn.table.schema import Schema
 
-        source = named(self)
-        tables = find_linked(source)
+        tables = find_linked(named(self))
         if tables is not None:
             return _check_linked(tables)
-        schema = with_unit(Schema.read(self.schema), source)
+        schema = with_unit(Schema.read(self.schema), self)
         table = open_source(self.data, sep=self.sep, **schema.reading)
         problems = layout_problems(table.columns, schema)
         checks, persons, repeats = [], None, []

@@ -20,7 +20,7 @@ from marginalsyn.contract import Synthesis, check_rows, config_to_json, make_con
 from marginalsyn.errors import UsageError
 from marginalsyn.evaluation.view import card, columns_line, stamp_of, statement_figures
 from marginalsyn.host import digest, generate
-from marginalsyn.operations.groups import Named
+from marginalsyn.operations.groups import OfPersons
 from marginalsyn.operations.operation import PYTHON
 from marginalsyn.operations.origins import FoundTable, with_unit
 from marginalsyn.operations.references import Given, lean_on
@@ -330,7 +330,7 @@ class Synthesizer(BaseEstimator):
                 "by public knowledge"
             )
         schema = self.schema if isinstance(self.schema, Schema) else Schema.read(self.schema)
-        schema = with_unit(schema, Named(unit=self.unit, max_rows=self.max_rows))
+        schema = with_unit(schema, OfPersons(unit=self.unit, max_rows=self.max_rows))
         if not self.margins:
             return schema
         several = self.margins if isinstance(self.margins, list) else [self.margins]

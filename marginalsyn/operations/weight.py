@@ -18,7 +18,6 @@ from marginalsyn.operations.groups import (
     Paid,
     Spending,
     later_delta,
-    named,
     read_share,
     release_path,
 )
@@ -214,12 +213,11 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
 
     def plan(self, session: Session = PYTHON) -> Result[Any]:
         """Show how accurate the weights would be, without spending anything."""
-        from marginalsyn.operations.origins import find_table
         from marginalsyn.operations.weight_output import find_cautions, outlook
 
         target, findings = self._target()
         cautions = find_cautions(target, findings, self.label)
-        table = find_table(target.release, target.schema, named(self), self.data)
+        table = self.find_table(target.release, target.schema)
         budget = self._budget(target, table)
         chosen = {self.method: self.options} if self.method else dict.fromkeys(methods(WEIGHTS))
         return outlook(target, budget, chosen, cautions)
@@ -229,7 +227,6 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
         from marginalsyn.contract import Duties, make_weights
         from marginalsyn.host import weigh
         from marginalsyn.operations import weight_output
-        from marginalsyn.operations.origins import find_table
         from marginalsyn.operations.other_rows import adopted
         from marginalsyn.privacy.budget import Budget
         from marginalsyn.weights.finishing import reprocess
@@ -251,7 +248,7 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
         config = make_weights(self.method or default_method(type(self)), self.options)
         reads = Duties(config).reads
         free = not (config.private and reads)
-        table = find_table(release, target.schema, named(self), self.data)
+        table = self.find_table(release, target.schema)
         origin = table.origin if table is not None else None
         budget = self._budget(target, table, free=free)
         public = self._public(target.schema, origin)
@@ -305,10 +302,9 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
         """
         from marginalsyn.contract import make_weights
         from marginalsyn.host import calibrate
-        from marginalsyn.operations.origins import find_table
 
         target, _ = self._target()
-        table = find_table(target.release, target.schema, named(self), self.data)
+        table = self.find_table(target.release, target.schema)
         config = make_weights(self.method, self.options)
         return Result(calibrate(config, target, self._budget(target, table))[0].plan)
 
@@ -364,8 +360,8 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
 
         if self.public is None:
             return None
-        named = isinstance(self.public, str | Path)
-        if named and origin is not None and same_source(self.public, origin.key):
+        file = self.public if isinstance(self.public, str | Path) else None
+        if file is not None and origin is not None and same_source(file, origin.key):
             raise UsageError(f"--public ({self.public}) must not be the private table")
         return Codec(schema).conform(rows_in(self.public))
 
