@@ -902,7 +902,7 @@ MUTANTS = (
         "run-time-published",
         "diagnostics, the run time among them, go into the statement",
         "marginalsyn/host.py",
-        "            **stated_margins(schema),\n",
+        '            **({"margins": margins} if margins else {}),\n',
         '            **synthesis.diagnostics,\n            "seconds": seconds,\n',
         ("tests/test_host.py", "-k", "run_time"),
     ),

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
 from marginalsyn.operations.operation import Columns, shown
+from marginalsyn.progress import Silent
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -178,8 +179,6 @@ class Notes:
     @contextmanager
     def progress(self) -> Iterator[Progress]:
         """A live line of progress on a terminal; elsewhere a line now and then."""
-        from marginalsyn.progress import Silent
-
         if self.quiet or not sys.stderr.isatty():
             yield Silent() if self.quiet else LinesOfProgress(self)
             return

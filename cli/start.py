@@ -31,6 +31,7 @@ from marginalsyn.operations.drafting import (
     repeats_caution,
     verdicts,
     with_unit_asked,
+    without_lost_columns,
 )
 from marginalsyn.operations.generate import Generate
 from marginalsyn.operations.operation import (
@@ -42,7 +43,7 @@ from marginalsyn.operations.operation import (
     default_method,
     option,
 )
-from marginalsyn.operations.origins import shown_name, with_unit
+from marginalsyn.operations.origins import labelled, shown_name, with_unit
 from marginalsyn.validation import like
 
 if TYPE_CHECKING:
@@ -268,7 +269,6 @@ class Start(Drafting, Operation[None]):
     ) -> tuple[Choices, Schema]:
         """The schema of one table, drafted and asked about, after what is to come was shown."""
         from marginalsyn.drafting.draft import described, draft_schema
-        from marginalsyn.operations.origins import labelled
 
         def read(known: Choices) -> Draft:
             with notes.progress() as progress:
@@ -311,7 +311,6 @@ class Start(Drafting, Operation[None]):
 
 def _without_lost(choices: Choices, schema: Schema, draft: Draft, notes: screen.Notes) -> Schema:
     """The draft without columns that the budget cannot keep, which are named."""
-    from marginalsyn.operations.drafting import without_lost_columns
     from marginalsyn.privacy.budget import Budget
 
     whole = with_unit_asked(choices, schema, draft)

@@ -14,6 +14,7 @@ from marginalsyn.operations.drafting import asked_of, pairs_of
 from marginalsyn.operations.generate import Generate
 from marginalsyn.operations.linked_draft import LinkedDraft, draft_linked, read_tables
 from marginalsyn.operations.operation import Facts
+from marginalsyn.operations.origins import labelled
 from marginalsyn.people.tree import LinkedSchema
 
 if TYPE_CHECKING:
@@ -74,8 +75,6 @@ def prepared(
 
 def _labelled(tree: LinkedSchema, label: str | None) -> LinkedSchema:
     """The tables with another label of the root."""
-    from marginalsyn.operations.origins import labelled
-
     if label is None or tree.root.schema is None:
         return tree
     root = replace(tree.root, schema=labelled(tree.root.schema, label))

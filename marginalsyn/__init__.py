@@ -108,9 +108,9 @@ def _shown(name: str) -> Any:
     found = getattr(import_module(_homes()[name]), name)
     if not isfunction(found):
         return found
-    from marginalsyn.signatures import in_python
+    from marginalsyn.signatures import speaking_python
 
-    return in_python(found)
+    return speaking_python()(found)
 
 
 def __getattr__(name: str) -> Any:

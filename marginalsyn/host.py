@@ -265,6 +265,7 @@ def generate(
                 "are drawn again"
             )
     seconds = time.monotonic() - started
+    margins = schema.margin_facts if isinstance(schema, Schema) else []
     statement = state(
         generator=config.name,
         parameters=config_to_json(config),
@@ -285,8 +286,8 @@ def generate(
         warnings=warnings,
         notes={
             **synthesis.notes,
-            **stated_references(references),
-            **stated_margins(schema),
+            **({"references": [known.facts for known in references]} if references else {}),
+            **({"margins": margins} if margins else {}),
             **({"redrawn_for_rules": dict(redrawn)} if redrawn else {}),
         },
         # A seeded run is reproducible to the byte, on any day.
@@ -338,17 +339,6 @@ def check_takes_known(config: Any, schema: Schema) -> None:
             "estimator (mbi) must be pulled or built-in for public margins: mbi's model cannot be "
             "moved until it has them"
         )
-
-
-def stated_margins(schema: Schema | LinkedSchema) -> dict[str, Any]:
-    """What a statement's notes say of public margins."""
-    margins = schema.margin_facts if isinstance(schema, Schema) else []
-    return {"margins": margins} if margins else {}
-
-
-def stated_references(references: Sequence[Reference]) -> dict[str, Any]:
-    """What a statement's notes say of the references."""
-    return {"references": [known.facts for known in references]} if references else {}
 
 
 @renamed(keeper="recorder")

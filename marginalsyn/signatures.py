@@ -78,17 +78,6 @@ def speaking_python() -> Iterator[None]:
         raise
 
 
-def in_python(function: Function) -> Function:
-    """The same function, whose errors name arguments."""
-
-    @functools.wraps(function)
-    def call(*args: Any, **given: Any) -> Any:
-        with speaking_python():
-            return function(*args, **given)
-
-    return call  # type: ignore[return-value]
-
-
 def renamed(**names: str) -> Callable[[Function], Function]:
     """A decorator for a function that still takes keywords by their old names, until version 0.3.
 
@@ -133,7 +122,10 @@ def checked(function: Function) -> Function:
         try:
             bound = signature.bind(*args, **given)
         except TypeError as error:
-            raise UsageError(_misfit(function, signature, error)) from None
+            takes = ", ".join(name for name in signature.parameters if name != "self")
+            raise UsageError(
+                f"arguments of {function.__name__} must fit: {error}; it takes {takes}"
+            ) from None
         hints = _hints(function)
         arguments = {n: _as_asked(v, hints.get(n)) for n, v in bound.arguments.items()}
         check_arguments(function, arguments)
@@ -229,7 +221,8 @@ def _words(hint: Any) -> str:
     if origin is not None and issubclass(origin, Mapping):
         return "a dict"
     if origin is not None and issubclass(origin, Iterable):
-        return f"a list of {_plural(inner[0])}"
+        plurals = {str: "texts", float: "numbers", int: "whole numbers"}
+        return f"a list of {plurals.get(inner[0], 'lists')}"
     known = {
         "bool": "True or False",
         "int": "a whole number",
@@ -244,19 +237,9 @@ def _words(hint: Any) -> str:
     return known.get(name, f"a {name}")
 
 
-def _plural(hint: Any) -> str:
-    return {str: "texts", float: "numbers", int: "whole numbers"}.get(hint, "lists")
-
-
 def _shown(value: Any) -> str:
     """A value in a message: of what may hold rows, only the type."""
     if value is None or isinstance(value, bool | int | float | str):
         text = repr(value)
         return text if len(text) <= 60 else f"{text[:57]}..."
     return f"a {type(value).__name__}"
-
-
-def _misfit(function: Callable[..., Any], signature: inspect.Signature, error: TypeError) -> str:
-    """Why arguments do not fit a signature, and what it takes."""
-    takes = ", ".join(name for name in signature.parameters if name != "self")
-    return f"arguments of {function.__name__} must fit: {error}; it takes {takes}"

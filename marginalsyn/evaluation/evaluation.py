@@ -19,10 +19,11 @@ from marginalsyn import defaults
 from marginalsyn.access.private_table import STAMP
 from marginalsyn.contract import plain
 from marginalsyn.errors import DataError, PluginError, UsageError
+from marginalsyn.evaluation import headline
 from marginalsyn.evaluation.inputs import check_options, make_case, make_ground, read_workload
 from marginalsyn.evaluation.reports import Case, Options, RealData, Report
 from marginalsyn.evaluation.verdict import FRESH, SHUFFLED, UNEVEN, Use, Verdict, beware
-from marginalsyn.evaluation.view import Page, Section, number
+from marginalsyn.evaluation.view import Page, Section, evaluation_card, number, render
 from marginalsyn.people.tree import LinkedSchema
 from marginalsyn.progress import Progress, Silent
 from marginalsyn.registry import REPORTS, find, plugins
@@ -164,9 +165,6 @@ class Evaluation(BaseModel):
 
     def to_html(self) -> str:
         """One self-contained page."""
-        from marginalsyn.evaluation import headline
-        from marginalsyn.evaluation.view import render
-
         figures = {}
         if len(self.cases) == 1:
             (facts,) = self.cases.values()
@@ -187,8 +185,6 @@ class Evaluation(BaseModel):
 
     def sections(self) -> list[Section]:
         """What the page shows below the verdict; of linked tables what each by itself has, too."""
-        from marginalsyn.evaluation import headline
-
         found = []
         fitness = {name: uses for name, uses in self.fitness().items() if name in self.cases}
         if headline.rules(fitness):
@@ -232,12 +228,9 @@ class Evaluation(BaseModel):
         ]
         return f"Evaluation({self.title!r}: {'; '.join(found)})"
 
-    def __str__(self) -> str:
-        return repr(self)
+    __str__ = __repr__
 
     def _repr_html_(self) -> str:
-        from marginalsyn.evaluation.view import evaluation_card
-
         return evaluation_card(self)
 
 

@@ -24,7 +24,13 @@ from marginalsyn.operations.operation import (
     function,
     option,
 )
-from marginalsyn.operations.origins import open_ledger, shown_name, with_unit
+from marginalsyn.operations.origins import (
+    FoundTable,
+    describe_total,
+    open_ledger,
+    shown_name,
+    with_unit,
+)
 
 if TYPE_CHECKING:
     from marginalsyn.operations.origins import FoundTable
@@ -103,7 +109,6 @@ class Buy(Writing, Paid, Spending, OfTable, OfPersons, Operation["Schema"]):
 
     def run(self, session: Session = PYTHON) -> Result[Schema]:
         """Charge the ledger, measure, write the new schema."""
-        from marginalsyn.operations.origins import describe_total
         from marginalsyn.purchases.purchase import buy
 
         self.check_new()
@@ -137,7 +142,6 @@ class Buy(Writing, Paid, Spending, OfTable, OfPersons, Operation["Schema"]):
     def _table(self, purchase: Purchase) -> FoundTable:
         """The private table, counted as the purchase needs it; not opened yet."""
         from marginalsyn.access.private_table import PrivateTable
-        from marginalsyn.operations.origins import FoundTable
         from marginalsyn.records.ledger import Ledger
 
         if self.data is None:

@@ -18,6 +18,7 @@ from marginalsyn.operations.operation import (
     Session,
     option,
 )
+from marginalsyn.registry import needed_part
 
 if TYPE_CHECKING:
     from marginalsyn.certificates.excess_plan import MeasuredPlan
@@ -221,7 +222,6 @@ class Certify(Paid, OfTable, OfRelease["releases.Release"]):
 def _moments() -> Any:
     """What buys and reads the certificate from noisy moments."""
     from marginalsyn.certificates.certifying import MOMENT_CERTIFICATE
-    from marginalsyn.registry import needed_part
 
     return needed_part(MOMENT_CERTIFICATE, "a certificate without --measured")
 

@@ -11,7 +11,8 @@ import pandas as pd
 
 from marginalsyn.errors import UsageError
 from marginalsyn.operations.files import Table, read_table, rows_in
-from marginalsyn.operations.origins import PrivateInput, find_origin, rows_of
+from marginalsyn.operations.groups import release_path
+from marginalsyn.operations.origins import UNNAMED, PrivateInput, find_origin, rows_of
 
 if TYPE_CHECKING:
     from marginalsyn.access.private_table import Unprotected
@@ -152,7 +153,6 @@ def find_cases(
         dataset: the bundled table whose schema files have.
     """
     from marginalsyn import datasets
-    from marginalsyn.operations.groups import release_path
     from marginalsyn.release.folder import Release
     from marginalsyn.table.schema import Schema
 
@@ -314,7 +314,6 @@ def find_real_linked(
     """The real linked tables to test on, and those that the generator saw, if they are known."""
     from marginalsyn.access.linked_tables import PrivateForest
     from marginalsyn.operations.linked import find_linked_origin
-    from marginalsyn.operations.origins import UNNAMED
 
     def read(folder: str | Path) -> Frames:
         return PrivateForest.open(folder, release.tree).unprotected("evaluate").frames()

@@ -19,6 +19,7 @@ from marginalsyn.operations.origins import (
     rows_of,
 )
 from marginalsyn.people.tree import LinkedSchema, Lookup, linked_file
+from marginalsyn.table.schema import Schema
 from marginalsyn.table.unit import ROW, Unit
 
 if TYPE_CHECKING:
@@ -188,8 +189,6 @@ def _texts(path: Path) -> pd.DataFrame:
 
 def _sequence(source: Named, path: Path, constants: Sequence[str]) -> LinkedSchema:
     """The tree of one table whose rows of a person are a sequence."""
-    from marginalsyn.table.schema import Schema
-
     schema = Schema.read(path)
     known: dict[str, Any] = schema.unit.model_dump() if schema.unit is not None else {}
     given = {"column": source.unit, "max_rows": source.max_rows, "order": source.order}

@@ -21,6 +21,7 @@ from scipy.special import gammainc, gammainccinv
 from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.errors import DataError, UsageError
 from marginalsyn.host import check_takes_reference
+from marginalsyn.records.workspace import Workspace
 from marginalsyn.release.derivation import PUBLIC, RELEASE
 from marginalsyn.release.folder import PRIVACY, Release
 from marginalsyn.release.sampling import draw
@@ -227,8 +228,6 @@ def _of_rows(given: Any) -> ReferenceTable:
 
 def _of_release(release: Release, ledger: Ledger, seeded: bool) -> ReferenceTable:
     """Rows that are drawn from a release's model, as many as make their own noise small."""
-    from marginalsyn.records.workspace import Workspace
-
     statement, name = release.statement, release.path.name
     rows_file = release.path / release.frame_file
     if statement.foreign:

@@ -26,6 +26,7 @@ from marginalsyn.operations.operation import (
     argument,
     option,
 )
+from marginalsyn.operations.origins import PASSWORD, hides_password, shown_name, with_unit
 
 if TYPE_CHECKING:
     from marginalsyn.drafting.check import ColumnCheck
@@ -80,7 +81,6 @@ class InferSchema(Writing, Drafting, Operation[Any]):
         from marginalsyn.drafting.draft import draft_schema
         from marginalsyn.drafting.proposals import propose_rules
         from marginalsyn.operations.linked_draft import holds_several, table_of
-        from marginalsyn.operations.origins import PASSWORD, hides_password, shown_name, with_unit
         from marginalsyn.table.schema import Schema
 
         self.check_new()
@@ -165,7 +165,6 @@ class CheckSchema(Separated, OfPersons, Operation[Any]):
         from marginalsyn.drafting.person_columns import check_unit, find_person_columns
         from marginalsyn.drafting.proposals import rule_counts
         from marginalsyn.operations.linked import find_linked
-        from marginalsyn.operations.origins import with_unit
         from marginalsyn.sources.source import open_source
         from marginalsyn.table.schema import Schema
 

@@ -18,6 +18,7 @@ from marginalsyn.operations.operation import (
     argument,
     option,
 )
+from marginalsyn.registry import GENERATORS, WEIGHTS, find, plugins
 
 if TYPE_CHECKING:
     from marginalsyn.plugins.audit.auditing import Finding
@@ -137,7 +138,6 @@ def _cases(
     from marginalsyn.plugins.audit.canaries import cases_of
     from marginalsyn.privacy.charges import Neighbours
     from marginalsyn.privacy.zcdp import check_eps
-    from marginalsyn.registry import GENERATORS, WEIGHTS, find, plugins
 
     if eps is not None:
         check_eps(eps)

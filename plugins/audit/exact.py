@@ -17,6 +17,7 @@ from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.access.rows import RowBatch
 from marginalsyn.certificates.excess_plan import MeasuredPlan, Model, steps_of_rows
 from marginalsyn.certificates.linear_models import Problem
+from marginalsyn.contract import make_config
 from marginalsyn.errors import BudgetError, UsageError
 from marginalsyn.plugins.audit.statistics import gaussian_delta, gaussian_eps
 from marginalsyn.privacy.budget import Budget
@@ -203,7 +204,6 @@ _AIM = ("aim",)
 
 def payments() -> list[Check]:
     """AIM never pays more than it declared, however few or many rounds it is given."""
-    from marginalsyn.contract import make_config
     from marginalsyn.host import generate
 
     schema = Schema.from_domain({"a": 2, "b": 3, "c": 2}).model_copy(update={"label": "c"})

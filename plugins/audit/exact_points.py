@@ -8,7 +8,15 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from marginalsyn.plugins.audit.exact import Check, Scripted, cube, halves, loss, support_law
+from marginalsyn.plugins.audit.exact import (
+    Check,
+    Scripted,
+    cube,
+    halves,
+    loss,
+    normalised,
+    support_law,
+)
 from marginalsyn.plugins.points.support_points import (
     SupportPointsConfig,
     SupportPointsHerdingConfig,
@@ -17,6 +25,7 @@ from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.privacy.selection import ExponentialMechanism
 from marginalsyn.progress import Silent
+from marginalsyn.table.codec import Codec
 from marginalsyn.table.energy import energy_distance, potential, self_distance
 from marginalsyn.table.metric import Metric, PointSpace
 
@@ -257,16 +266,12 @@ class _Asked(Scripted):
         super().__init__(rows, neighbours, [0], len(rows))
 
     def draw(self, law: ExponentialMechanism, scores: np.ndarray, *, purpose: str = "") -> int:
-        from marginalsyn.plugins.audit.exact import normalised
-
         self.law = normalised(law.eps * scores / (2 * law.sensitivity))
         return 0
 
 
 def outlier() -> list[Check]:
     """Coordinates come from public bounds: a record far out scales nobody else."""
-    from marginalsyn.table.codec import Codec
-
     schema, frame = cube(1), pd.DataFrame({"x0": [0.2, 0.5, 0.9]})
     metric, codec = Metric(schema), Codec(schema)
     before = metric.points(codec.unit(frame))

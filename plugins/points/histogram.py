@@ -20,7 +20,7 @@ from marginalsyn.contract import (
     option,
 )
 from marginalsyn.errors import ReleaseError, UsageError
-from marginalsyn.graphical.estimation import project_to_simplex
+from marginalsyn.graphical.estimation import project_to_simplex, round_counts
 from marginalsyn.plugins.points.expansion import keep_possible
 from marginalsyn.plugins.points.point_generator import check_whole
 from marginalsyn.privacy.charges import Charge, Pure
@@ -120,8 +120,6 @@ class Grid:
 
     def draw(self, shares: np.ndarray, rows: int, rng: np.random.Generator) -> np.ndarray:
         """Points: as many in each cell as its share says, but for rounding; even inside a cell."""
-        from marginalsyn.graphical.estimation import round_counts
-
         space = self.metric.space
         counts = round_counts(shares * rows, rows, rng)
         cells = rng.permutation(np.repeat(np.arange(self.cells), counts))

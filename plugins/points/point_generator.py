@@ -13,6 +13,7 @@ from marginalsyn.contract import Calibrated, GeneratorConfig, Model, Synthesis, 
 from marginalsyn.errors import ReleaseError, UsageError
 from marginalsyn.libraries import took_part
 from marginalsyn.privacy.charges import Neighbours
+from marginalsyn.privacy.zcdp import gaussian_sigma
 from marginalsyn.table.metric import Metric, PointSpace, check_norm
 
 if TYPE_CHECKING:
@@ -118,8 +119,6 @@ def candidates(space: PointSpace, count: int) -> np.ndarray:
 
 def count_rows(visit: Visit, rho: float) -> tuple[float, float]:
     """The number of rows and its standard deviation: public under replace, else for ``rho``."""
-    from marginalsyn.privacy.zcdp import gaussian_sigma
-
     if visit.neighbours is Neighbours.REPLACE:
         return float(max(visit.rows, 1)), 0.0
     sigma = gaussian_sigma(rho, l2=visit.neighbours.l2)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from marginalsyn.certificates.certifying import VACUOUS
-from marginalsyn.certificates.excess import MomentErrors
+from marginalsyn.certificates.certifying import MOMENTS, VACUOUS
+from marginalsyn.certificates.excess import MomentErrors, bound_excess, fit_in_ball, mean_loss
 from marginalsyn.certificates.linear_models import Frame
 from marginalsyn.errors import UsageError
 from marginalsyn.evaluation.marginals import marginal_errors
@@ -267,7 +267,6 @@ class BoundsReport(Report):
         yield from (_aim_bounds(b["aim"], case) for case, b in blocks.items() if b["aim"])
 
     def publish(self, release: Release) -> Block | None:
-        from marginalsyn.certificates.certifying import MOMENTS
         from marginalsyn.certificates.measured import read_measured
 
         found: dict[str, Any] = {"aim": _aim(release), "certificate": None}
@@ -313,8 +312,6 @@ def _certificates(
     frame: Any, table: CodedRows, ground: RealData, weights: str | None
 ) -> dict[str, Any]:
     """The certificate and the measured excess of one weighting, for every radius."""
-    from marginalsyn.certificates.excess import bound_excess, fit_in_ball, mean_loss
-
     errors = moment_errors(frame, ground.reference, table)
     x, y, masses = frame.features(table)
     real_x, real_y, _ = frame.features(ground.reference)

@@ -26,6 +26,7 @@ import pandas as pd
 from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.certificates.measured import verify
 from marginalsyn.contract import Duties, Generator, Plan, Synthesis, build_config, config_to_json
+from marginalsyn.errors import MarginalsynError
 from marginalsyn.graphical.estimation import impossible_rows, zeros_of
 from marginalsyn.host import generate
 from marginalsyn.plugins.audit.testkit.streams import check_streams
@@ -284,7 +285,6 @@ def check_audit(kind: Any, options: Options = None, *, runs: int = 300) -> None:
 
 
 def _check_cases(cases: Sequence[AuditCase], runs: int) -> None:
-    from marginalsyn.errors import MarginalsynError
     from marginalsyn.plugins.audit.auditing import audit
     from marginalsyn.plugins.audit.canaries import ODD_RECORD
     from marginalsyn.plugins.audit.worst import perform, worst_of

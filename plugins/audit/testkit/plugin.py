@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from marginalsyn.contract import Duties
+from marginalsyn.contract import Duties, plain
 from marginalsyn.plugins.audit.testkit.generators import (
     GENERATOR_CHECKS,
     Options,
@@ -31,6 +31,7 @@ from marginalsyn.plugins.audit.testkit.tape import (
     check_weights_on_tape,
 )
 from marginalsyn.plugins.audit.testkit.weights import WEIGHT_CHECKS, check_weight_audit
+from marginalsyn.progress import Silent
 
 Check = Callable[[], None]
 
@@ -90,11 +91,9 @@ def checks_of(
 
 def check_report(kind: Any) -> None:
     """A report's blocks are JSON, and what it shows is made of them alone, and can be drawn."""
-    from marginalsyn.contract import plain
     from marginalsyn.evaluation.inputs import make_case, make_ground
     from marginalsyn.evaluation.reports import Fact, Options
     from marginalsyn.evaluation.view import Page, Section, render
-    from marginalsyn.progress import Silent
 
     for name in ("name", "title", "summary"):
         assert isinstance(getattr(kind, name, None), str), f"{name} must be a text"
