@@ -105,9 +105,7 @@ class Plugin:
 
     @cached_property
     def _extras(self) -> Sequence[str]:
-        if _version(self.distribution) is None:
-            return ()
-        return metadata.metadata(self.distribution).get_all("Provides-Extra") or ()
+        return _extras(self.distribution)
 
     @cached_property
     def _absent(self) -> tuple[str, ...]:
@@ -260,6 +258,12 @@ def _version(distribution: str) -> str | None:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:
         return None
+
+
+def _extras(distribution: str) -> Sequence[str]:
+    if _version(distribution) is None:
+        return ()
+    return metadata.metadata(distribution).get_all("Provides-Extra") or ()
 
 
 def _installed(requirement: str) -> bool:
