@@ -144,6 +144,12 @@ def test_the_guarantee_is_never_our_own(tmp_path: Path) -> None:
     assert "Nothing here has checked it" in statement.why
     unknown = adopt_rows(made.frame(), made.schema, tmp_path / "u")
     assert "unknown" in whose_words(unknown.statement.notes)
+    ruled = adopt_rows(made.frame(), made.schema.with_rules(["b = 1 -> c < 2"]), tmp_path / "k")
+    broken = int(((made.frame()["b"] == 1) & (made.frame()["c"] >= 2)).sum())
+    assert broken > 0
+    said = f"rule (b = 1 -> c < 2): {broken:,} of the other tool's rows break it, and stay"
+    assert any(line.startswith(said) for line in ruled.statement.warnings)
+    assert len(ruled.frame()) == len(made.frame())
     for false in ({"eps": -1.0}, {"eps": "1"}, {"delta": 1.0}, {"sigma": 2.0}, {"rho": True}):
         with pytest.raises(MarginalsynError, match="stated"):
             adopt_rows(made.frame(), made.schema, tmp_path / "f", stated=false)
