@@ -36,6 +36,7 @@ import hashlib
 import itertools
 import json
 import tempfile
+import textwrap
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -595,7 +596,9 @@ def draw(tables: dict[str, dict]) -> None:
     from matplotlib import pyplot as plt
 
     figure, axes = plt.subplots(figsize=(9, 4.4))
-    for place, family in enumerate(FAMILIES):
+    asked = {name.split(" / ")[0] for own in tables.values() for name in own["found"]}
+    families = [family for family in (*FAMILIES, *LANGUAGE) if family in asked]
+    for place, family in enumerate(families):
         for i, name in enumerate(tables):
             own = totals(tables, lambda p, f, m: (p, f) == (name, family))  # noqa: B023
             at = place + 0.06 * (i - len(tables) / 2)
@@ -610,8 +613,8 @@ def draw(tables: dict[str, dict]) -> None:
     axes.plot([], [], "s", color="#1b6ca8", label="marginalsyn estimate, no note")
     axes.plot([], [], "s", color="#c44e52", label="a fit on the synthetic rows")
     axes.axhspan(0.93, 0.97, color="#1b6ca8", alpha=0.12)
-    labels = [family.replace(" shares", "\nshares").replace(", ", "\n") for family in FAMILIES]
-    axes.set_xticks(range(len(FAMILIES)), labels, fontsize=8)
+    labels = [textwrap.fill(family, 10, break_long_words=False) for family in families]
+    axes.set_xticks(range(len(families)), labels, fontsize=8)
     axes.set_ylabel("coverage of 95% intervals")
     axes.set_ylim(0, 1.02)
     axes.legend(frameon=False, ncol=2, fontsize=8, loc="lower left")
