@@ -214,9 +214,9 @@ def spelt(request: pytest.FixtureRequest) -> str:
     """A table of texts of every worded kind, in the engine that the test asks for."""
     texts = spellings.frame()
     if request.param == "spark":
+        request.getfixturevalue("spark_table")
         from pyspark.sql import SparkSession
 
-        request.getfixturevalue("spark_table")
         folder = request.getfixturevalue("tmp_path")
         texts.to_parquet(folder / "spelt.parquet")
         read = SparkSession.builder.getOrCreate().read
