@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from marginalsyn.plugins.audit.statistics import Rates, least_mu, least_rho
+from marginalsyn.plugins.audit.scoring import Rates, least_mu, least_rho
 from marginalsyn.plugins.audit.testkit.tape import Asked, Question
 from marginalsyn.plugins.audit.worst import Worst
 from marginalsyn.privacy.laws import Gaussian

@@ -13,7 +13,7 @@ import math
 from curves import draw_curve
 
 from marginalsyn.plugins.audit.canaries import cases_of
-from marginalsyn.plugins.audit.statistics import gaussian_eps
+from marginalsyn.plugins.audit.scoring import gaussian_eps
 from marginalsyn.plugins.audit.worst import BUDGETS, worst_of
 from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.privacy.noise import make_noise

@@ -18,7 +18,7 @@ import pandas as pd
 from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import Measurement, make_config
 from marginalsyn.host import generate
-from marginalsyn.plugins.audit.statistics import Rates, least_rho
+from marginalsyn.plugins.audit.scoring import Rates, least_rho
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import ZCDP, Charge
 from marginalsyn.privacy.noise import make_noise

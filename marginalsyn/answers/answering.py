@@ -21,8 +21,7 @@ from marginalsyn.answers.quantiles import Quantile
 from marginalsyn.answers.quantities import Estimates, Question, find_column, read_columns
 from marginalsyn.answers.questions import read_question
 from marginalsyn.answers.regression import Regression, Risk
-from marginalsyn.answers.replaying import replay
-from marginalsyn.answers.rerun import Rerun
+from marginalsyn.answers.replaying import Rerun, replay
 from marginalsyn.answers.subgroups import difference_of, mean_of, table_of
 from marginalsyn.contract import plain
 from marginalsyn.errors import UsageError

@@ -20,9 +20,7 @@ from marginalsyn.contract import Measurement, Model, Synthesis, plain
 from marginalsyn.errors import MarginalsynError, ReleaseError
 from marginalsyn.people.tree import LinkedSchema
 from marginalsyn.registry import part
-from marginalsyn.release import arrays as contents
 from marginalsyn.release import staging as folders
-from marginalsyn.release.arrays import dump_arrays, load_arrays
 from marginalsyn.release.readme import INDEX, README, explain_release
 from marginalsyn.release.statement import Statement
 from marginalsyn.table import frames
@@ -61,7 +59,7 @@ class ReleaseFolder:
 
     def attached(self, stem: str) -> tuple[Any, dict[str, np.ndarray]]:
         """A JSON index and its arrays, which were written as ``stem.json`` and ``stem.npz``."""
-        return self._json(f"{stem}.json"), load_arrays(self._file(f"{stem}.npz"))
+        return self._json(f"{stem}.json"), folders.load_arrays(self._file(f"{stem}.npz"))
 
     def file_of(self, table: str) -> str:
         """The name of the file that holds a table's rows."""
@@ -221,19 +219,19 @@ class Release(ReleaseFolder):
         """The noisy marginals with the standard deviations of their noise."""
         if "measurements.json" not in self.statement.files:
             return []
-        return contents.unpack_measurements(*self.attached("measurements"))
+        return folders.unpack_measurements(*self.attached("measurements"))
 
     def model(self) -> Model | None:
         """What more rows can be sampled from; None when the generator keeps no model."""
         if "model.json" not in self.statement.files:
             return None
-        return contents.unpack_model(*self.attached("model"))
+        return folders.unpack_model(*self.attached("model"))
 
     def problems(self) -> list[str]:
         """What is wrong with the contents, of which the hashes were checked before."""
         schema, frame, weights = self.schema, self.frame(), self.weights()
         found = frames.frame_problems(frame, schema)
-        found += contents.measurement_problems(self.measurements(), schema)
+        found += folders.measurement_problems(self.measurements(), schema)
         self.model()
         if weights is not None and len(weights) != len(frame):
             found.append(f"{WEIGHTS} ({len(weights)} rows) must have {len(frame)} rows")
@@ -516,9 +514,9 @@ def write_folder(
             folders.write_file(stage / f"{name}.{format}", partial(write_frame, rows))
         _write_text(stage / SCHEMA, schema)
         if measurements is not None:
-            _write_pair(stage, "measurements", contents.pack(measurements))
+            _write_pair(stage, "measurements", folders.pack(measurements))
         if model is not None:
-            _write_pair(stage, "model", contents.pack_model(model))
+            _write_pair(stage, "model", folders.pack_model(model))
         return folder, _seal(stage, statement)
 
 
@@ -554,4 +552,4 @@ def _write_pair(stage: Path, name: str, packed: tuple[Any, Mapping[str, np.ndarr
     index, arrays = packed
     text = json.dumps(plain(index), indent=1, ensure_ascii=False, allow_nan=False)
     _write_text(stage / f"{name}.json", text + "\n")
-    folders.write_file(stage / f"{name}.npz", lambda handle: dump_arrays(handle, arrays))
+    folders.write_file(stage / f"{name}.npz", lambda handle: folders.dump_arrays(handle, arrays))

@@ -20,7 +20,7 @@ from marginalsyn.people.drawing import persons_frame, persons_schema, values_of
 from marginalsyn.people.tree import LinkedSchema, LinkedTable
 from marginalsyn.people.views import View, joined_schema, own_columns, renamed, views_of
 from marginalsyn.release import folder as single
-from marginalsyn.release.arrays import measurement_problems, unpack_measurements, unpack_model
+from marginalsyn.release.staging import measurement_problems, unpack_measurements, unpack_model
 from marginalsyn.release.statement import Statement
 from marginalsyn.table import frames
 from marginalsyn.table.codec import Codec

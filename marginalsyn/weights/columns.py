@@ -27,7 +27,6 @@ from marginalsyn.privacy.charges import Charge, Neighbours
 from marginalsyn.privacy.gdp import mu_of
 from marginalsyn.privacy.noise import Noise
 from marginalsyn.privacy.recorded_laws import Sampler
-from marginalsyn.release.arrays import dump_arrays, measurement_problems, pack, unpack_measurements
 from marginalsyn.release.folder import (
     LOG_WEIGHT,
     WEIGHT,
@@ -35,6 +34,7 @@ from marginalsyn.release.folder import (
     Release,
     weights_file,
 )
+from marginalsyn.release.staging import dump_arrays, measurement_problems, pack, unpack_measurements
 
 BEFORE = "total_before_weights"
 # Digests of the answers whose cost the statement counts.

@@ -12,8 +12,7 @@ from marginalsyn.contract import Duties
 from marginalsyn.errors import MarginalsynError
 from marginalsyn.plugins.audit.canaries import CANARIES, ODD_RECORD, AuditCase
 from marginalsyn.plugins.audit.runs import Batch, extend, laboratory
-from marginalsyn.plugins.audit.scoring import FEWEST, forms_of, prove_eps
-from marginalsyn.plugins.audit.statistics import least_eps_of_guesses
+from marginalsyn.plugins.audit.scoring import FEWEST, forms_of, least_eps_of_guesses, prove_eps
 from marginalsyn.privacy.charges import covers
 from marginalsyn.privacy.composition import Total, compose
 from marginalsyn.privacy.gdp import eps_of_mu, mu_of

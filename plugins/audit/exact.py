@@ -19,7 +19,7 @@ from marginalsyn.certificates.excess_plan import MeasuredPlan, Model, steps_of_r
 from marginalsyn.certificates.linear_models import Problem
 from marginalsyn.contract import make_config
 from marginalsyn.errors import BudgetError, UsageError
-from marginalsyn.plugins.audit.statistics import gaussian_delta, gaussian_eps
+from marginalsyn.plugins.audit.scoring import gaussian_delta, gaussian_eps
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours
 from marginalsyn.privacy.composition import compose

@@ -18,7 +18,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from marginalsyn.errors import DataError
-from marginalsyn.release.arrays import dump_arrays, load_arrays
+from marginalsyn.release.staging import dump_arrays, load_arrays
 from marginalsyn.validation import explain
 
 INDEX, ARRAYS = "parcel.json", "parcel.npz"

@@ -36,8 +36,8 @@ from marginalsyn.privacy.noise import Noise
 from marginalsyn.privacy.zcdp import gaussian_rho
 from marginalsyn.progress import Progress, Silent
 from marginalsyn.records.resume import RunRecorder
-from marginalsyn.release.arrays import dump_arrays, load_arrays
 from marginalsyn.release.folder import Release
+from marginalsyn.release.staging import dump_arrays, load_arrays
 from marginalsyn.table.design import CodedRows
 from marginalsyn.table.unit import Unit
 

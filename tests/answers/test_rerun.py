@@ -13,7 +13,7 @@ from click.testing import Result
 
 from marginalsyn import Release
 from marginalsyn.answers.evidence import Evidence
-from marginalsyn.answers.rerun import Rerun
+from marginalsyn.answers.replaying import Rerun
 from marginalsyn.errors import UsageError
 
 Run = Callable[..., Result]

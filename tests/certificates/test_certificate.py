@@ -365,7 +365,7 @@ class TestRelease:
     def test_verify_finds_noise_that_was_not_paid_for(self, tmp_path: Path) -> None:
         import io
 
-        from marginalsyn.release.arrays import dump_arrays, load_arrays
+        from marginalsyn.release.staging import dump_arrays, load_arrays
 
         table, release = release_of(tmp_path)
         done = certify_release(table, release, Budget(eps=EPS), noise=make_noise(0))

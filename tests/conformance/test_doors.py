@@ -174,7 +174,7 @@ CONTINUOUS = {
     "plugins/reports/distances_report.py": "directions of a distance",
     "plugins/reports/bayes_report.py": "starting points of chains",
     "marginalsyn/answers/evidence.py": "a release's noise played again, on what it holds",
-    "marginalsyn/answers/rerun.py": "noise of whole replays, on rows of a model",
+    "marginalsyn/answers/replaying.py": "noise of whole replays, on rows of a model",
     "marginalsyn/answers/regression.py": "errors of coefficients, on what a release holds",
 }
 LAWS = {

@@ -28,8 +28,8 @@ from marginalsyn.plugins.audit.testkit.generators import example_schema
 from marginalsyn.privacy.charges import ZCDP, Pure
 from marginalsyn.privacy.recorded_laws import samplers
 from marginalsyn.release import staging as folders
-from marginalsyn.release.arrays import load_arrays
 from marginalsyn.release.folder import Release, preflight
+from marginalsyn.release.staging import load_arrays
 from marginalsyn.release.statement import state
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn

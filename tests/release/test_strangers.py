@@ -27,9 +27,9 @@ from marginalsyn.errors import ReleaseError
 from marginalsyn.host import generate
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.release import staging as folders
-from marginalsyn.release.arrays import load_arrays
 from marginalsyn.release.folder import Release
 from marginalsyn.release.sampling import sample
+from marginalsyn.release.staging import load_arrays
 from marginalsyn.release.statement import Statement
 from marginalsyn.table import frames
 

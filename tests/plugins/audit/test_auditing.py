@@ -20,10 +20,11 @@ from marginalsyn.plugins.audit.auditing import Finding, audit, summarise
 from marginalsyn.plugins.audit.canaries import CANARIES, cases_of, generator_cases, weight_cases
 from marginalsyn.plugins.audit.observations import flatten, likelihood, matrix
 from marginalsyn.plugins.audit.runs import run_batch
-from marginalsyn.plugins.audit.scoring import Form, forms_of, least_sampled_eps, prove_eps
-from marginalsyn.plugins.audit.statistics import (
+from marginalsyn.plugins.audit.scoring import (
+    Form,
     Rates,
     clopper_pearson,
+    forms_of,
     gaussian_delta,
     gaussian_eps,
     guess_chance,
@@ -31,6 +32,8 @@ from marginalsyn.plugins.audit.statistics import (
     least_eps_of_guesses,
     least_mu,
     least_rho,
+    least_sampled_eps,
+    prove_eps,
 )
 from marginalsyn.plugins.audit.testkit.generators import check_audit
 from marginalsyn.plugins.audit.testkit.weights import check_weight_audit
