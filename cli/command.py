@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from marginalsyn.operations.origins import FoundTable
     from marginalsyn.progress import Progress
     from marginalsyn.records.resume import RunRecorder
+    from marginalsyn.records.runs import RunRecord
 
 METHOD = "marginalsyn.cli.method"
 
@@ -339,7 +340,9 @@ class Shell(Session):
 
     def resumes(self, run: str) -> bool:
         """Whether the interrupted run that goes on is named like this."""
-        return group.recalled_run().startswith(run)
+        ctx: click.Context = click.get_current_context()  # type: ignore[assignment]
+        card: RunRecord | None = ctx.meta.get(group.CARD)
+        return card is not None and card.run.startswith(run)
 
     def agrees(self, question: str, otherwise: str) -> bool:
         """Ask on a terminal, by default no; elsewhere it is no."""

@@ -64,13 +64,6 @@ def warn_of_interrupted(source: str, notes: Notes) -> list[UnfinishedRun]:
     return found
 
 
-def recalled_run() -> str:
-    """The name of the interrupted run that goes on; empty where none does."""
-    ctx: click.Context = click.get_current_context()  # type: ignore[assignment]
-    card: RunRecord | None = ctx.meta.get(CARD)
-    return card.run if card is not None else ""
-
-
 def keep(source: str, notes: Notes, *, go_on: bool = False, resume: bool = False) -> RunRecorder:
     """What keeps this run's answers, or has those of the run that goes on.
 

@@ -302,7 +302,8 @@ def evaluate(
                 raise UsageError(f"{name} must not be given for linked tables: each has its own")
         named: Mapping[str, Any] = {}
     else:
-        named = tables if isinstance(tables, Mapping) else {_name(tables): tables}
+        alone = tables.path.name if isinstance(tables, Release) else "synthetic"
+        named = tables if isinstance(tables, Mapping) else {alone: tables}
         if not named:
             raise UsageError("synthetic must hold at least one table")
         if tree is None:
@@ -397,10 +398,6 @@ def _load(name: str) -> Report:
             f"tables and charts: it still has {', '.join(old)}"
         )
     return report
-
-
-def _name(synthetic: pd.DataFrame | Release) -> str:
-    return synthetic.path.name if isinstance(synthetic, Release) else "synthetic"
 
 
 def _threads(ground: RealData, cases: Sequence[Case]) -> AbstractContextManager[Any]:

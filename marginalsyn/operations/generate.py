@@ -426,7 +426,7 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
                     f"--{'by' if self.by else 'reference'} (of linked tables) must not be given: "
                     "only a release of one table has strata or leans on another"
                 )
-            tree = replace(linked.tree, rules=(*linked.tree.rules, *self.rules))
+            tree = replace(linked.schema, rules=(*linked.schema.rules, *self.rules))
             return config, budget, replace(linked, schema=tree) if self.rules else linked
         table, shapes = find_private(source), tuple(self.shapes)
         if "none" in shapes and len(shapes) > 1:

@@ -47,14 +47,12 @@ class OfLedger(Operation[Value]):
         """The ledger that the options name; that of the last release when they name none."""
         from marginalsyn.operations.origins import key_of, open_ledger
         from marginalsyn.records.ledger import Ledger
-        from marginalsyn.records.runs import interrupted
         from marginalsyn.records.workspace import Workspace
 
-        workspace, source = Workspace.here(), named(self)
-        key = key_of(source) or workspace.read_last().get("source")
-        if key is None:
-            stopped = interrupted(workspace.folder)
-            key = stopped[-1].card.source if stopped else None
+        source = named(self)
+        key = key_of(source) or Workspace.here().read_last().get("source")
+        if key is None and (stopped := _unfinished()):
+            key = stopped[-1].card.source
         if key is not None:
             ledger = open_ledger(key, source, start=False)
             if ledger.unasked:
@@ -92,7 +90,8 @@ class ShowLedger(OfLedger["LedgerState"]):
 
         ledger = self.open(session)
         book = ledger.read()
-        total, cap, stopped = book.total(self.delta), book.cap, _interrupted(book)
+        total, cap, known = book.total(self.delta), book.cap, {entry.id for entry in book.entries}
+        stopped = [run for run in _unfinished() if run.card.id in known and not run.lost]
         # All charges are for one unit.
         unit = next((entry.unit for entry in reversed(book.entries)), ROWS)
         data = {
@@ -137,14 +136,12 @@ class ShowLedger(OfLedger["LedgerState"]):
         return Result(book, data, [*text, Facts(facts)])
 
 
-def _interrupted(book: LedgerState) -> list[UnfinishedRun]:
-    """The runs of this workspace that the ledger was charged for and that have not ended."""
+def _unfinished() -> list[UnfinishedRun]:
+    """The runs of this workspace that were charged and have not ended."""
     from marginalsyn.records.runs import interrupted
     from marginalsyn.records.workspace import Workspace
 
-    known = {entry.id for entry in book.entries}
-    found = interrupted(Workspace.here().folder)
-    return [run for run in found if run.card.id in known and not run.lost]
+    return interrupted(Workspace.here().folder)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,10 +155,7 @@ class ListRuns(Operation["list[UnfinishedRun]"]):
 
     def run(self, session: Session = PYTHON) -> Result[list[UnfinishedRun]]:
         """Read what is kept of runs."""
-        from marginalsyn.records.runs import interrupted
-        from marginalsyn.records.workspace import Workspace
-
-        runs = interrupted(Workspace.here().folder)
+        runs = _unfinished()
         head = ("run", "source", "state", "goes on with")
         rows = [
             (run.card.id[:8], run.card.source, str(run), "nothing" if run.lost else run.again)
@@ -190,10 +184,9 @@ class ForgetRun(Operation["UnfinishedRun"]):
 
     def run(self, session: Session = PYTHON) -> Result[UnfinishedRun]:
         """Delete what is kept of the run."""
-        from marginalsyn.records.runs import forget, interrupted
-        from marginalsyn.records.workspace import Workspace
+        from marginalsyn.records.runs import forget
 
-        every = interrupted(Workspace.here().folder)
+        every = _unfinished()
         runs = [run for run in every if run.card.id.startswith(self.which or "")]
         if len(runs) != 1:
             known = ", ".join(run.card.id[:8] for run in every) or "there is none here"

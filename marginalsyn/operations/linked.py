@@ -37,14 +37,9 @@ class LinkedInput(Input):
 
     schema: LinkedSchema
 
-    @property
-    def tree(self) -> LinkedSchema:
-        """The same, by the name that it has in a release."""
-        return self.schema
-
     def ledger(self) -> Ledger:
         """The source's ledger, and that of each of its tables: the one given, else the user's."""
-        tables = [t.file or t.name for t in self.tree.tables if t.rows_of is None]
+        tables = [t.file or t.name for t in self.schema.tables if t.rows_of is None]
         return open_ledger(self.key, self.named, tables)
 
     def open(
@@ -58,7 +53,7 @@ class LinkedInput(Input):
 
         forest = PrivateForest.open(
             self.key,
-            self.tree,
+            self.schema,
             ledger=ledger,
             holdout=self.kept.holdout,
             holdout_salt=self.kept.holdout_salt,

@@ -149,6 +149,8 @@ def write_adopted(
 
 
 MOST_LINES = 12
+# What a schema may change in a column's values.
+CHANGES = ("unparsable", "low", "high", "fractional", "unseen")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,12 +169,13 @@ class Findings:
 
     def lines(self) -> list[str]:
         """One line for each kind of change, worst columns first; empty where nothing changes."""
-        found = [
-            (_changed(check), f"column {check.name}, of {self.rows:,} values: {note}")
-            for check in self.checks
+        lines = [
+            f"column {check.name}, of {self.rows:,} values: {note}"
+            for check in sorted(
+                self.checks, key=lambda check: -sum(getattr(check, kind) for kind in CHANGES)
+            )
             for note in check.notes()
         ]
-        lines = [line for _, line in sorted(found, key=lambda one: -one[0])]
         if len(lines) > MOST_LINES:
             more = len(lines) - MOST_LINES
             lines = [*lines[:MOST_LINES], f"and {more} more changes, all listed in the statement"]
@@ -182,10 +185,9 @@ class Findings:
 
     def facts(self) -> dict[str, Any]:
         """The same as JSON values."""
-        kinds = ("missing", "unparsable", "low", "high", "fractional", "unseen")
         changed = {
             check.name: {
-                **{kind: n for kind in kinds if (n := getattr(check, kind))},
+                **{kind: n for kind in ("missing", *CHANGES) if (n := getattr(check, kind))},
                 "becomes": check.notes(),
             }
             for check in self.checks
@@ -218,10 +220,6 @@ def take_rows(frame: pd.DataFrame, schema: Schema) -> tuple[pd.DataFrame, Findin
         checks=tuple(check for check in checks if check.notes()),
         left_out=tuple(str(name) for name in frame.columns if str(name) not in known),
     )
-
-
-def _changed(check: ColumnCheck) -> int:
-    return check.unparsable + check.unseen + check.low + check.high + check.fractional
 
 
 def read_target(

@@ -235,7 +235,7 @@ def _check_linked(source: LinkedInput) -> Result[Any]:
     except SchemaError as error:
         data = {"stamp": STAMP, "problems": [str(error)], "tables": {}}
         return Result(data, data, [str(error)], code=1)
-    tables = source.tree.tables
+    tables = source.schema.tables
     checks = {
         table.name: check_data(view.rows(table.name), table.schema)
         for table in tables
@@ -250,17 +250,17 @@ def _check_linked(source: LinkedInput) -> Result[Any]:
     rows = [(name, *(sums.get(one, "") for one in KEYS)) for name, sums in found.items()]
     head = ("table", *KEYS.values())
     text = [Columns(("table", *HEAD), lines), "", Columns(head, rows, right=head[1:])]
-    frames = view.frames() if any(joined_schema(source.tree, t.name) for t in tables) else {}
-    broken = {t.name: broken_in(source.tree, t, frames) for t in tables if frames}
+    frames = view.frames() if any(joined_schema(source.schema, t.name) for t in tables) else {}
+    broken = {t.name: broken_in(source.schema, t, frames) for t in tables if frames}
     if rules := [line for own in broken.values() for line in own.items()]:
         text += ["", Columns(("rule", "rows that break it"), rules)]
-    warnings = [line for table in tables for line in _odd_keys(source.tree, table, found)]
+    warnings = [line for table in tables for line in _odd_keys(source.schema, table, found)]
     total = sum(sums["rows"] for sums in found.values())
     warnings.append(f"exact counts of {total:,} rows: not private, for the curator")
     data = {
         "stamp": STAMP,
         "problems": [],
-        "unit": source.tree.family.text,
+        "unit": source.schema.family.text,
         "tables": {
             name: {
                 **sums,

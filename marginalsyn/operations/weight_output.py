@@ -184,9 +184,15 @@ def outlook(
             f"mu {budget.mu:.6g} (GDP), rho {budget.rho:.6g} (zCDP), or pure eps {budget.pure:.6g}",
         ),
     ]
-    cells = [(row["method"], _gain(row), row["noise"], _kept(row), _how(row)) for row in rows]
+    gains = [row["facts"].get("predicted_gain") for row in rows]
+    # By how much the log loss of models of the label should fall, and the range.
+    falls = [None if g is None else f"{g[1]:.2g} ({g[0]:.2g} to {g[2]:.2g})" for g in gains]
+    cells = [
+        (row["method"], fall, row["noise"], _kept(row), _how(row))
+        for row, fall in zip(rows, falls, strict=True)
+    ]
     head = ("method", "predicted gain", "noise", "kept", "how")
-    predicted = [GAIN] if any("predicted_gain" in row["facts"] for row in rows) else []
+    predicted = [GAIN] if any(gain is not None for gain in gains) else []
     choices = [line for row in rows for line in _choice(row["facts"])]
     notes = [
         *predicted,
@@ -232,12 +238,6 @@ def _choice(facts: Mapping[str, Any]) -> list[str]:
         return []
     doubt = "" if pays(facts) else ", whose gain may be none"
     return [f"auto: takes {facts['chosen']}{doubt}"]
-
-
-def _gain(row: Mapping[str, Any]) -> str | None:
-    """By how much the log loss of models of the label should fall, and the range."""
-    gain = row["facts"].get("predicted_gain")
-    return None if gain is None else f"{gain[1]:.2g} ({gain[0]:.2g} to {gain[2]:.2g})"
 
 
 def _kept(row: Mapping[str, Any]) -> object:

@@ -528,19 +528,15 @@ def _seal(stage: Path, statement: Statement) -> Statement:
     _write_text(stage / README, explanation.to_markdown())
     if (page := part("front page")) is not None:
         form = TextForm.of(statement.notes)
-        tables = [name for name in sorted(names) if Path(name).stem in _tables_of(schema)]
+        described = json.loads(schema).get("tables") or [{"name": "synthetic"}]
+        stems = {table["name"] for table in described}
+        tables = [name for name in sorted(names) if Path(name).stem in stems]
         heads = {name: frames.first_rows(stage / name, FIRST_ROWS, form) for name in tables}
         _write_text(stage / INDEX, page(explanation, statement, heads))
     files = {entry.name: folders.sha256(entry) for entry in sorted(stage.iterdir())}
     sealed = statement.model_copy(update={"files": files})
     _write_text(stage / PRIVACY, sealed.to_json())
     return sealed
-
-
-def _tables_of(schema: str) -> set[str]:
-    """The names of the tables that a schema describes, as their files have them."""
-    tables = json.loads(schema).get("tables")
-    return {one["name"] for one in tables} if tables else {"synthetic"}
 
 
 def _write_text(path: Path, text: str) -> None:

@@ -18,6 +18,7 @@ from marginalsyn.evaluation.reports import (
     each_variant,
 )
 from marginalsyn.evaluation.view import Item, Table, with_error
+from marginalsyn.plugins.reports.membership_report import choose_rows
 from marginalsyn.progress import Progress
 from marginalsyn.table.design import CodedRows
 
@@ -46,8 +47,6 @@ class AttributesReport(Report):
     default = False
 
     def compute(self, case: Case, ground: RealData, options: Options, progress: Progress) -> Block:
-        from marginalsyn.plugins.reports.membership_report import choose_rows
-
         fresh = ground.unseen(self.name)
         rng = np.random.default_rng(options.seed)
         seen, unseen = (
@@ -59,7 +58,8 @@ class AttributesReport(Report):
         for weights, table in case.variants():
             progress.report("attributes", text=f"{case.name} {weights or ''}")
             guessed = [_guesses(targets, table, rng) for targets in (seen, unseen)]
-            common = _most_common(table)
+            # The heaviest code of every column.
+            common = [np.bincount(column, table.masses).argmax() for column in table.codes.T]
             columns = []
             for at, name in enumerate(names):
                 hits = [
@@ -120,12 +120,6 @@ class AttributesReport(Report):
         ]
         head = ("table", "column", "right, seen", "right, unseen", "beyond", "most common value")
         yield Table(head, rows, fold="Guesses of every column")
-
-
-def _most_common(table: CodedRows) -> np.ndarray:
-    """The heaviest code of every column."""
-    mass = table.masses
-    return np.array([np.bincount(column, mass).argmax() for column in table.codes.T])
 
 
 def _guesses(targets: CodedRows, table: CodedRows, rng: np.random.Generator) -> np.ndarray:

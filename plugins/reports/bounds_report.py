@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -245,14 +245,9 @@ class BoundsReport(Report):
         if rows:
             head = ("table and limit", "measured excess", "certificate", "degree")
             yield Table(head, rows, fold="Certificates of all tables")
+        keys = ("worst_l1", "lipschitz", "logistic")
         papers = [
-            (
-                f"{case}, {entry['degree']}-way",
-                entry["worst_l1"],
-                entry["lipschitz"],
-                entry["logistic"],
-                "vacuous" if entry["vacuous"] else "",
-            )
+            (f"{case}, {entry['degree']}-way", *map(entry.get, keys), "vacuous" * entry["vacuous"])
             for case, block in certified.items()
             for entry in block["paper"]
         ]
@@ -390,15 +385,8 @@ def _paper(case: Case, ground: RealData) -> list[dict[str, Any]]:
             break
         worst = max(e for q, e in errors.items() if len(q) <= d)
         bounds = paper_bounds(len(domain) - 1, 1.0, d, worst)
-        found.append(
-            {
-                "degree": d,
-                "worst_l1": worst,
-                "lipschitz": bounds.lipschitz,
-                "logistic": bounds.logistic,
-                "vacuous": bounds.vacuous,
-            }
-        )
+        own = {"degree": d, "worst_l1": worst, **asdict(bounds), "vacuous": bounds.vacuous}
+        found.append(own)
     return found
 
 

@@ -215,7 +215,9 @@ class MarginalsReport(Report):
         draws = 8 if len(errors) <= FEW_MARGINALS else 2
         floor = _floor(ground, len(case.synthetic), options.seed, draws, wanted)
         blind = _shuffled(ground, len(case.synthetic), options.seed, wanted)
-        shown = _worst_columns(variants[0], list(domain))
+        # The columns that are farthest off are drawn, in the schema's order.
+        off = variants[0]["by_column"]
+        shown = sorted(domain, key=lambda name: -off.get(name, 0.0))[:MOST_OVERLAYS]
         by = [name for name in case.synthetic.schema.by if name in domain]
         found = strata_errors(ground.reference, case.synthetic, by, seed=options.seed)
         return {
@@ -232,7 +234,9 @@ class MarginalsReport(Report):
             if case.release and case.frame is not None
             else [],
             "groups": rare_groups(ground.reference, case.variants()),
-            "overlays": [column_shares(name, ground.reference, case) for name in shown],
+            "overlays": [
+                column_shares(name, ground.reference, case) for name in domain if name in shown
+            ],
             "generator": case.generator,
             "eps": case.eps,
         }
@@ -403,13 +407,6 @@ def _spread(errors: Mapping[Columns, float]) -> dict[str, Any]:
         "by_column": {q[0]: e for q, e in errors.items() if len(q) == 1},
         "by_pair": [[*q, e] for q, e in errors.items() if len(q) == 2],
     }
-
-
-def _worst_columns(variant: Mapping[str, Any], names: Sequence[str]) -> list[str]:
-    """The columns to draw, in schema order."""
-    errors = variant["by_column"]
-    worst = sorted(names, key=lambda name: -errors.get(name, 0.0))[:MOST_OVERLAYS]
-    return [name for name in names if name in worst]
 
 
 def _summary(blocks: Blocks) -> Iterator[Item]:

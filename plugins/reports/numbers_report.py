@@ -59,9 +59,9 @@ class NumbersReport(Report):
         fresh = ground.once(("numbers", rows), lambda: _chance(ground, rows, options.seed))
         found = []
         for column in columns:
-            real = _statistics(column, ground.reference)
-            spread = _deviation(column, ground.reference)
-            made = [(weights, _statistics(column, table)) for weights, table in case.variants()]
+            values, masses = _values(column, ground.reference)
+            real, spread = _statistics(values, masses), float(values.std()) if len(values) else 0.0
+            made = [(w, _statistics(*_values(column, table))) for w, table in case.variants()]
             found.append(
                 {
                     "column": column.name,
@@ -150,11 +150,7 @@ def _values(column: AnyColumn, table: CodedRows) -> tuple[np.ndarray, np.ndarray
     return numbers_of(column, units[there]), table.masses[there]
 
 
-def _statistics(column: AnyColumn, table: CodedRows) -> list[float]:
-    return _of_values(*_values(column, table))
-
-
-def _of_values(values: np.ndarray, masses: np.ndarray) -> list[float]:
+def _statistics(values: np.ndarray, masses: np.ndarray) -> list[float]:
     """Mean and quantiles; a quantile is a value that occurs. NaN where there is none."""
     total = masses.sum()
     if not total > 0:
@@ -169,12 +165,7 @@ def _of_values(values: np.ndarray, masses: np.ndarray) -> list[float]:
 def _plain(values: np.ndarray) -> list[float]:
     """The statistics of rows without weights, missing ones left out."""
     there = values[~np.isnan(values)]
-    return _of_values(there, np.ones(len(there)))
-
-
-def _deviation(column: AnyColumn, table: CodedRows) -> float:
-    values = _values(column, table)[0]
-    return float(values.std()) if len(values) else 0.0
+    return _statistics(there, np.ones(len(there)))
 
 
 def _error(real: Sequence[float], made: Sequence[float], spread: float) -> float:

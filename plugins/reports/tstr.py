@@ -77,9 +77,8 @@ def evaluate_models(
             # Systematic resampling varies little: on one test part so many draws are enough.
             some = RESAMPLES if kind == RESAMPLED and trials.fixed else None
             key = (learner.name, task.label)
-            if kind == REAL and key in trials.cache:
-                outcomes = trials.cache[key]
-            else:
+            outcomes = trials.cache.get(key) if kind == REAL else None
+            if outcomes is None:
                 outcomes = _train_all(task, trials.trials[:some], learner, choose)
             if kind == REAL:
                 trials.cache[key] = outcomes
@@ -102,15 +101,14 @@ def evaluate_models(
             }
             for kind, weight, outcomes in trained
         ]
-    test = trials.trials[0].test
-    training = trials.trials[0].train
+    first = trials.trials[0]
     return {
         "protocol": trials.protocol,
         "label": task.label,
         "classes": task.class_names if not task.quantity else [],
         "repeats": len(trials.trials),
-        "train_rows": None if training is None else len(task.known(training)),
-        "test_rows": len(task.known(test)),
+        "train_rows": None if first.train is None else len(task.known(first.train)),
+        "test_rows": len(task.known(first.test)),
         "synthetic_rows": len(synthetic),
         "unlabelled_rows": len(synthetic) - len(task.known(synthetic)),
         "results": results,
