@@ -9,8 +9,7 @@ from marginalsyn.operations.certify import Certify
 from marginalsyn.operations.evaluate import Evaluate
 from marginalsyn.operations.operation import method, part
 from marginalsyn.operations.report import Report
-from marginalsyn.operations.sample import Sample
-from marginalsyn.operations.steer import Steer
+from marginalsyn.operations.sample import Sample, Steer
 from marginalsyn.operations.weight import Weight
 from marginalsyn.registry import COMMANDS, find
 from marginalsyn.release import folder, linked

@@ -274,7 +274,6 @@ OTHERS = {
     "marginalsyn/operations/references.py": "rows from a release, the same each time",
     "marginalsyn/operations/sample.py": "rows from a release",
     "marginalsyn/operations/synthesizer.py": "rows from a fitted model, by a seed of the user",
-    "marginalsyn/operations/steer.py": "rows from a release",
     "marginalsyn/operations/weight_output.py": "rows resampled from a release",
 }
 
