@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from marginalsyn.answers import bayes_nets, means
+from marginalsyn.answers import bayes_nets, noisy_marginals
 from marginalsyn.answers.bayes_nets import Coarse, NetworkModel, Structure
 from marginalsyn.answers.code_combinations import Bins, CodeCombinations, bin_middles
 from marginalsyn.answers.noisy_marginals import NoisyMarginal, fit, observed
@@ -227,10 +227,10 @@ class Evidence:
 
     def mean_estimates(
         self, cells: CodeCombinations, weights: np.ndarray, influence: np.ndarray
-    ) -> tuple[list[means.Linear], np.ndarray]:
+    ) -> tuple[list[noisy_marginals.Linear], np.ndarray]:
         """The measured part of each column of ``influence``: its mean's estimate, its values."""
         functions, projected = project(self, cells, weights, influence)
-        return [means.weigh(self, function) for function in functions], projected
+        return [noisy_marginals.weigh(self, function) for function in functions], projected
 
     def bins(self, name: str) -> Bins | None:
         """The bins of a numeric column; None for any other."""
@@ -241,9 +241,9 @@ class Evidence:
         shares = np.bincount(mapping, self.shares((source,)), column.size)
         return Bins.of(column, shares, self.shape_noise.get(name, ()))
 
-    def joint_noise(self, lines: Sequence[means.Linear], about: np.ndarray) -> np.ndarray:
-        """The covariance that privacy noise gives several estimates; see :mod:`means`."""
-        return means.joint_noise(self, lines, about)
+    def joint_noise(self, lines: Sequence[noisy_marginals.Linear], about: np.ndarray) -> np.ndarray:
+        """The covariance that privacy noise gives several estimates."""
+        return noisy_marginals.joint_noise(self, lines, about)
 
     @property
     def table_rows(self) -> float:

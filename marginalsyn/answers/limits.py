@@ -19,8 +19,8 @@ from scipy import optimize, sparse
 
 from marginalsyn.answers.estimation import ANSWERED, Problem
 from marginalsyn.answers.families import Logistic
-from marginalsyn.answers.means import combine as function_of
-from marginalsyn.answers.means import decompose, weigh
+from marginalsyn.answers.noisy_marginals import combine as function_of
+from marginalsyn.answers.noisy_marginals import decompose, weigh
 from marginalsyn.answers.projection import missing_marginals
 from marginalsyn.answers.regression import Fit, Regression, Risk
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn

@@ -16,7 +16,7 @@ import numpy as np
 from scipy import linalg, sparse
 
 from marginalsyn.answers.code_combinations import CodeCombinations
-from marginalsyn.answers.means import Columns, Function, combine
+from marginalsyn.answers.noisy_marginals import Columns, Function, combine
 
 if TYPE_CHECKING:
     from marginalsyn.answers.estimation import Problem

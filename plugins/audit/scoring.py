@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from marginalsyn.evaluation.scores import clopper_pearson
-from marginalsyn.plugins.audit.observations import LIKELIHOOD, Observation, matrix
+from marginalsyn.plugins.audit.runs import LIKELIHOOD, Observation, matrix
 from marginalsyn.privacy.charges import (
     GDP,
     Charge,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from marginalsyn.answers.code_combinations import CodeCombinations
-from marginalsyn.answers.means import combine, decompose, model_mean, weigh
+from marginalsyn.answers.noisy_marginals import combine, decompose, model_mean, weigh
 from marginalsyn.answers.projection import evaluate, project
 
 Make = Callable[..., Any]

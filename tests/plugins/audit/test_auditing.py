@@ -18,8 +18,7 @@ from marginalsyn.errors import UsageError
 from marginalsyn.generators.independent import IndependentConfig
 from marginalsyn.plugins.audit.auditing import Finding, audit, summarise
 from marginalsyn.plugins.audit.canaries import CANARIES, cases_of, generator_cases, weight_cases
-from marginalsyn.plugins.audit.observations import flatten, likelihood, matrix
-from marginalsyn.plugins.audit.runs import run_batch
+from marginalsyn.plugins.audit.runs import flatten, likelihood, matrix, run_batch
 from marginalsyn.plugins.audit.scoring import (
     Form,
     Rates,
@@ -396,7 +395,7 @@ def test_the_test_kit_audits_weights() -> None:
 
 
 def test_frames_have_the_codes_of_the_codec() -> None:
-    from marginalsyn.plugins.audit.observations import codes_of
+    from marginalsyn.plugins.audit.runs import codes_of
     from marginalsyn.table.codec import Codec
     from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
 
