@@ -158,7 +158,7 @@ class _Asked:
         return Subgroups(self.text, self.schema, first, second, compared, self.by)  # type: ignore[arg-type]
 
     def _test(self) -> Independence:
-        names = read_columns(self.schema, self.inner, "test")
+        names = () if is_question(self.inner) else read_columns(self.schema, self.inner, "test")
         if len(names) != 2 or self.by:
             raise UsageError(f"question ({self.text}) must test two columns, as in test(C, G)")
         column, group = sorted(names, key=lambda name: -self.schema.column(name).levels)

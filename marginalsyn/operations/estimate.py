@@ -215,7 +215,9 @@ def _row(answer: Answer) -> tuple[object, ...]:
         return (answer.term, "", answer.why, "", "", "", naive, extremes)
     size = max(abs(answer.low), abs(answer.high), abs(answer.estimate))
     width = answer.high - answer.low
+    # The interval of a quantile has no width either where many rows have one value.
     exact = 0 <= width <= _EXACT * size and not math.isnan(answer.naive)
+    exact = exact and not answer.question.startswith("quantile ")
     width = answer.naive_high - answer.naive_low if exact else width
     shown = partial(_number, width=width, size=size)
     naive = " to ".join(map(shown, (answer.naive_low, answer.naive_high)))

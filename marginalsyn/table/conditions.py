@@ -27,6 +27,8 @@ from marginalsyn.validation import like, shown
 MISSING = "missing"
 _COMPARISON = re.compile(r"^([^=<>!]+)(<=|>=|!=|==|=|<|>)(.*\S.*)$", re.DOTALL)
 _RANGE = re.compile(r"^\s*(.*?)\s*\.\.\s*(.*?)\s*$")
+# Values between bars; one in quotes may have bars, and dots that are no range.
+_VALUE = re.compile(r"""\s*(?:'[^']*'|"[^"]*")\s*(?=\||$)|[^|]+""")
 # Rows drawn at a time, and in all, where those that agree are picked out.
 _BATCH, _MOST = 2**16, 2**23
 
@@ -289,8 +291,11 @@ def alternatives(column: AnyColumn, asked: Any, spelt: bool) -> list[Any]:
     if _listed_as(column, asked):
         return [asked]
     found: list[Any] = []
-    for part in (part.strip() for part in asked.split("|")):
-        ends = None if _listed_as(column, part) else _RANGE.match(part)
+    for part in (part.strip() for part in _VALUE.findall(asked)):
+        listed = _listed_as(column, part)
+        if not listed and len(part) > 1 and part[0] == part[-1] and part[0] in "'\"":
+            part, listed = part[1:-1], True
+        ends = None if listed else _RANGE.match(part)
         found.append(tuple(end or None for end in ends.groups()) if ends else part)
     return found
 

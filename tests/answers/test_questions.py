@@ -348,6 +348,7 @@ def test_a_condition_that_cuts_a_bin_is_allowed_for(evidence_of: Make) -> None:
         ("median(visits) by sex standardised by ward", "must be a mean"),
         ("mean(ill) by ward standardised by sex(0.5, 0.3, 0.1, 0.1)", "a share for each of 3"),
         ("test(ward)", "must test two columns"),
+        ("test(mean(visits) by sex)", "must test two columns"),
         ("difference(mean(ill))", "must compare groups"),
         ("mean(visits where age = 3)", "must name a column"),
         ("ill ~ sex by ward", "in the formula"),

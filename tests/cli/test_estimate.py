@@ -116,3 +116,15 @@ def test_what_cannot_be_answered_is_told(run: Run, release: Path) -> None:
         (("--count", "ill, ill"), "each once"),
     ):
         assert said in run("estimate", release, *args, code=2).output
+
+
+def test_a_median_in_one_value_is_no_public_number(run: Run) -> None:
+    Path("rows.csv").write_text("visits,ill\n" + "1,yes\n0,no\n1,no\n2,yes\n1,no\n" * 40)
+    schema = {"columns": [{"kind": "integer", "name": "visits", "lower": 0, "upper": 2, "bins": 3}]}
+    schema["columns"].append({"kind": "categorical", "name": "ill", "categories": ["no", "yes"]})
+    Path("rows.json").write_text(json.dumps(schema))
+    made = ("--schema", "rows.json", "--method", "independent", "--eps", 5, "--seed", 1, "-q")
+    run("generate", "--data", "rows.csv", *made)
+    shown = run("estimate", "release", "median(visits)").stdout
+    assert "1 to 1" in shown
+    assert "public" not in shown
