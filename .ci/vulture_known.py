@@ -135,3 +135,6 @@ _.filters
 
 # Inspect reads it.
 _.__signature__
+
+# For Python, as docs/datasets.md has it.
+private_table

@@ -28,17 +28,6 @@ if TYPE_CHECKING:
     from marginalsyn.records.ledger import Ledger
     from marginalsyn.table.schema import Schema
 
-__all__ = [
-    "Dataset",
-    "datasheet",
-    "describe",
-    "export",
-    "load",
-    "names",
-    "private_table",
-    "schema",
-]
-
 CATALOGUE, LINKED = "catalogue.json", "linked.json"
 TEST_SHARE = 0.2
 Part = Literal["train", "test", "all"]
@@ -225,9 +214,7 @@ def export(name: str, folder: str | Path, *, force: bool = False) -> list[Path]:
 def _text(name: str, facts: dict[str, Any]) -> str:
     """The table as CSV text; a bundled one is checked against its hash."""
     if facts["source"] != "bundled":
-        from marginalsyn.datasets.files import fetch
-
-        return fetch(name).to_csv(index=False, lineterminator="\n")
+        return files.fetch(name).to_csv(index=False, lineterminator="\n")
     return files.published(name, name, facts["sha256"])
 
 

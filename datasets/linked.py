@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from marginalsyn.people.tree import LinkedSchema
 
-__all__ = ["LinkedDataset", "datasheet", "describe", "export", "load", "names", "schema"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class LinkedDataset:

@@ -56,7 +56,7 @@ class Problem(Protocol):
     def negligible(self, loss: float) -> float: ...
 
 
-class _Loss:
+class Loss:
     """The loss of a contraction's first tables, as a function of their logs."""
 
     def __init__(
@@ -81,7 +81,7 @@ class _Loss:
         self.gradient *= self.weights
         return loss
 
-    def rewrite(self) -> np.ndarray:
+    def rewrite(self) -> np.ndarray | None:
         """Balance the contraction, which keeps potentials from drifting."""
         return self.contraction.balance()[: len(self.values)]
 
@@ -108,7 +108,7 @@ def calibrate(
     check_possible(contraction)
     if not targets:
         return Descent(0.0, 0)
-    problem = _Loss(contraction, targets, total)
+    problem = Loss(contraction, targets, total)
     # the largest curvature is about that of the largest cell
     rate = 1.0 / float(np.max(problem.weights * np.clip(problem.values, 1.0, total)))
     descent = descend(

@@ -33,7 +33,7 @@ from scipy.special import gammainc, gammaincc, logsumexp
 
 from marginalsyn.graphical.contraction import Contraction
 from marginalsyn.graphical.factors import Scope
-from marginalsyn.graphical.fit import check_possible, descend
+from marginalsyn.graphical.fit import Loss, check_possible, descend
 from marginalsyn.graphical.junction_tree import triangulate
 from marginalsyn.graphical.queries import Answers
 from marginalsyn.graphical.targets import FitTarget
@@ -56,7 +56,7 @@ class Prior(NamedTuple):
     logs: Mapping[Scope, np.ndarray]
 
 
-class _ShrunkenLoss:
+class _ShrunkenLoss(Loss):
     """The loss of a contraction whose first tables are all columns, then interactions."""
 
     def __init__(
@@ -68,26 +68,18 @@ class _ShrunkenLoss:
         total: float,
     ) -> None:
         """The contraction holds the log potentials of P0."""
-        self.contraction, self.total = contraction, total
         targets = [*columns, *(interactions[scope] for scope in strengths)]
-        divisors = [*(COLUMN_STRENGTH for _ in columns), *strengths.values()]
-        values = [t.values.ravel() for t in targets]
-        self.values = np.concatenate(values)
-        self.weights = np.concatenate(
-            [t.weight.ravel() / k for t, k in zip(targets, divisors, strict=True)]
-        )
-        cells = self.values.size
-        self.potentials = contraction.flat[:cells]
-        self.gradient, self._moved = np.empty((2, cells))
-        self._marginals = contraction.flat_marginals[:cells]
-        ends = np.cumsum([v.size for v in values])
+        super().__init__(contraction, targets, total)
+        sizes = [t.values.size for t in targets]
+        self.weights /= np.repeat([*(COLUMN_STRENGTH for _ in columns), *strengths.values()], sizes)
+        self._moved = np.empty_like(self.gradient)
+        ends = np.cumsum(sizes)
         self._views = [
             self.gradient[end - t.values.size : end].reshape(t.values.shape)
             for end, t in zip(ends, targets, strict=True)
             if t.values.ndim > 1
         ]
         self._base = self.potentials.copy()
-        self._deviation = (0.5 * cells) ** 0.5
 
     def evaluate(self) -> float:
         """The loss at the present potentials; sets ``gradient``, taken in the marginals."""
@@ -106,10 +98,6 @@ class _ShrunkenLoss:
 
     def rewrite(self) -> None:
         """Nothing: the shrinkage keeps potentials from drifting."""
-
-    def negligible(self, loss: float) -> float:
-        """As much as noise alone moves a loss."""
-        return float(np.clip(loss, 0.01 * self._deviation, 25.0 * self._deviation))
 
 
 class ShrunkenFit(NamedTuple):

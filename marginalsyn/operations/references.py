@@ -27,6 +27,7 @@ from marginalsyn.release.folder import PRIVACY, Release
 from marginalsyn.release.sampling import draw
 from marginalsyn.sources.identity import same_source
 from marginalsyn.sources.source import open_source
+from marginalsyn.table.codec import Codec
 from marginalsyn.table.parts import parts_of
 
 if TYPE_CHECKING:
@@ -77,15 +78,20 @@ class ReferenceTable:
         return [name for name in schema.names if name in own or name in parts]
 
     def codes(self, schema: Schema) -> np.ndarray:
-        """Its rows as codes, a column for each of :meth:`columns`."""
+        """Its rows as codes, a column for each of :meth:`columns`: drawn by survey weights."""
         table = self.table(schema, self.columns(schema))
-        return table.unprotected("a reference, which is public").all_rows().values
+        public = table.unprotected("a reference, which is public")
+        if table.schema.survey_weight is None:
+            return public.all_rows().values
+        return Codec(table.schema).encode(public.frame(weighted=True))
 
     def table(self, schema: Schema, columns: Sequence[str]) -> PrivateTable:
-        """Its rows, under some columns of a schema."""
-        shared = schema.select(columns)
+        """Its rows, under some columns of a schema; each counts once if it has no weights."""
+        shared, weight = schema.select(columns), schema.survey_weight
         left = tuple(name for name in self.present if name not in shared.names)
-        return PrivateTable.open(self.data, shared.model_copy(update={"drop": left}))
+        own = weight if weight is not None and weight.column in self.present else None
+        update = {"drop": left, "survey_weight": own, "unit": None}
+        return PrivateTable.open(self.data, shared.model_copy(update=update))
 
 
 def lean_on(

@@ -68,7 +68,7 @@ def sample_lots(
         why = "steer its source again" if steered else f"{release.statement.generator} keeps none"
         raise ReleaseError(f"release ({release.path}) must hold a model to sample from; {why}")
     together = (release.schema.unit, release.schema.survey_weight)
-    whole = rows is None or any(one is not None for one in together)
+    whole = rows is None or any(together)
     for size in [rows] if whole or rows is None else lot_sizes(rows):
         yield draw(model, release.schema, size, rng, where)
 

@@ -287,8 +287,8 @@ class Schema(BaseModel):
         )
         gone = {*kept, *self.derived}
         data["drop"] = self.drop + tuple(name for name in self.names if name not in gone)
-        if not self.counted <= set(kept):
-            data["unit"] = None
+        if self.unit and not self.counted <= set(kept):
+            data.update(unit=None, drop=(*data["drop"], self.unit.column))
         data["impossible"] = tuple(rule for rule in self.impossible if set(rule) <= set(kept))
         data["rules"] = tuple(r.text for r in self.kept_rules if set(r.names) <= set(kept))
         data["proposed_rules"] = ()

@@ -197,6 +197,36 @@ def test_every_method_of_the_shrunken_fit_leans(files, method):
     assert made.statement.notes["leaned"]["columns"] > 0
 
 
+def leaned(**given):
+    made = generate(seed=1, **given).value
+    assert made.statement.notes["leaned"]["columns"] > 0.2
+    return made
+
+
+def test_a_reference_counts_by_its_survey_weights_or_once_where_it_has_none(files):
+    for name in ("private", "public"):
+        rows = pd.read_csv(f"{name}.csv")
+        rows.assign(w=np.where(rows.a > 5, 20, 5)).to_csv(f"{name}-w.csv", index=False)
+    weighted = Schema(**{**SCHEMA.model_dump(), "survey_weight": {"column": "w", "bound": 20}})
+    weighted.write("w.json")
+    truth = population(50_000, 2)
+    truth = truth.loc[truth.index.repeat(np.where(truth.a > 5, 4, 1))]
+    about = {"data": "private-w.csv", "schema": "w.json"}
+    plain = leaned(**about, reference=("public.csv",), out="plain")
+    better = leaned(**about, reference=("public-w.csv",), out="last")
+    assert error(better, truth) < 0.75 * error(plain, truth)
+    leaned(**about, reference=("last",))
+
+
+def test_a_reference_goes_with_public_margins_and_persons(files):
+    shares = population(20_000, 3).groupby("a").size() / 20_000
+    shares.rename("share").reset_index().to_csv("margin.csv", index=False)
+    rows = pd.read_csv("private.csv")
+    rows.assign(person=rows.index // 2).to_csv("persons.csv", index=False)
+    leaned(reference=("public.csv",), margins=("margin.csv",))
+    leaned(data="persons.csv", reference=("public.csv",), unit="person", max_rows=2)
+
+
 def test_a_run_goes_on_with_the_same_reference_only(files, run, monkeypatch):
     def stop(self, *args, **given):
         raise KeyboardInterrupt
