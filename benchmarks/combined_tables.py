@@ -24,9 +24,8 @@ from scipy.stats import t as student
 
 from marginalsyn import Budget, PrivateTable, make_noise
 from marginalsyn.answers.code_combinations import CodeCombinations
-from marginalsyn.answers.combining import rule
 from marginalsyn.answers.evidence import Evidence
-from marginalsyn.answers.imputations import FITTED, TIMES, Index
+from marginalsyn.answers.imputations import FITTED, TIMES, Index, rule
 from marginalsyn.answers.questions import read_question
 from marginalsyn.contract import make_config
 from marginalsyn.host import generate

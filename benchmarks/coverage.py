@@ -49,10 +49,9 @@ from populations import CROSS, JUDGED, POPULATIONS, of_table
 from marginalsyn import Budget, PrivateTable, Schema, make_noise
 from marginalsyn.answers.answering import SyntheticRows, naive_fit
 from marginalsyn.answers.code_combinations import CodeCombinations
-from marginalsyn.answers.combining import combine, rule
 from marginalsyn.answers.estimation import ANSWERED, Problem
 from marginalsyn.answers.evidence import Evidence
-from marginalsyn.answers.imputations import Index, impute
+from marginalsyn.answers.imputations import Index, combine, impute, rule
 from marginalsyn.answers.joining import with_measured
 from marginalsyn.answers.limits import limits_of
 from marginalsyn.answers.projection import missing_marginals

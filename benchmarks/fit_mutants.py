@@ -105,7 +105,7 @@ FITS = (
     Mutant(
         "combined-whatever-was-measured",
         "tables that cannot vary in a term give it a narrow interval",
-        "marginalsyn/answers/combining.py",
+        "marginalsyn/answers/imputations.py",
         "- within < _TOO_LITTLE * sampling:",
         "- within < -1e9:",
         ("tests/answers/test_combining.py", "-k", "vary"),

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from marginalsyn.access.linked_tables import PrivateForest
     from marginalsyn.access.private_table import PrivateTable
     from marginalsyn.answers.answering import estimate
-    from marginalsyn.answers.combining import combine
-    from marginalsyn.answers.imputations import impute
+    from marginalsyn.answers.imputations import combine, impute
     from marginalsyn.certificates.measured import verify
     from marginalsyn.contract import make_config
     from marginalsyn.drafting.draft import infer_schema

@@ -34,7 +34,6 @@ from marginalsyn.errors import (
     explained,
 )
 from marginalsyn.graphical.reference import Reference
-from marginalsyn.people.drawing import rows_for
 from marginalsyn.people.tree import LinkedSchema, PersonUnit
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Charge
@@ -62,7 +61,7 @@ from marginalsyn.table.made import StandingColumn
 from marginalsyn.table.margins import contradiction
 from marginalsyn.table.schema import Schema
 from marginalsyn.table.spread import wasted, wasted_counts
-from marginalsyn.table.unit import Unit
+from marginalsyn.table.unit import Unit, rows_for
 from marginalsyn.weights.columns import WeightColumn, check_column
 from marginalsyn.weights.finishing import finish_column
 from marginalsyn.weights.processing import Processing

@@ -49,6 +49,7 @@ MOVED: dict[str, dict[str, str]] = {
         "energy_distance": "table.energy",
         "support_points": "plugins.points.fitting",
     },
+    "privacy.recorded_laws": {"*": "privacy.noise"},
     "private": {
         "Ledger": "records.ledger",
         "PrivateTable": "access.private_table",

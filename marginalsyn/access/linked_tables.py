@@ -10,39 +10,37 @@ is one row more or less, so whatever is promised of rows is promised of persons 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import ibis
 import numpy as np
 
 from marginalsyn.access.private_table import PrivateTable
-from marginalsyn.access.rows import Holdout, PrivateRows
+from marginalsyn.access.rows import PrivateRows
 from marginalsyn.errors import DataError, SchemaError, UsageError
-from marginalsyn.people.drawing import person_columns, persons_schema
 from marginalsyn.people.tree import LinkedSchema
-from marginalsyn.people.views import View, count_name, views_of
+from marginalsyn.people.views import View, count_name, person_columns, persons_schema, views_of
 from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.records.ledger import Ledger
 from marginalsyn.sources import counting
 from marginalsyn.sources.databases import open_urls, shown_url
+from marginalsyn.sources.holdout import Holdout
 from marginalsyn.sources.linked_views import KEY, LINK, Forest
 from marginalsyn.sources.persons import AMOUNT, WHOLE, keyed
 from marginalsyn.sources.source import Source, TableSource, open_source, place_of_table, trace_of
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.encoding import spelt
-from marginalsyn.table.engine import Connection, engine_errors, private_engine
+from marginalsyn.table.engine import Connection, engine_errors, private_engine, store
 from marginalsyn.table.schema import Schema
 from marginalsyn.table.unit import Unit
 from marginalsyn.validation import like, shorten
 
 if TYPE_CHECKING:
-    import ibis
-    import ibis.expr.types as ir
     import pandas as pd
 
     from marginalsyn.access.prepaid_budget import PrepaidBudget
-    from marginalsyn.people.views import ViewColumn
     from marginalsyn.sources.counting import Codes, Columns
 
 
@@ -113,35 +111,25 @@ def person_rows(forest: Forest, names: Mapping[str, str]) -> ibis.Table:
 
     Tables of which no column is wanted are not joined.
     """
-    import ibis
-
     tree = forest.tree
     every = [column for column in person_columns(tree) if column.name in names]
     rows = forest.root_rows()
     own = [column for column in every if column.table == tree.root.name and column.part != "count"]
-    known = {column.name: _value(forest, rows, column) for column in own}
+    known = {column.name: forest.value(rows, column) for column in own}
     found = rows.select(**{KEY: rows[KEY]}, **known).view()
     for child in tree.children(tree.root.name):
         if count_name(child.name) in names:
-            counts = forest.numbers(child)
-            joined = found.left_join(counts, found[KEY] == counts["of"]).view()
-            number = ibis.coalesce(joined["number"], 0)
-            found = joined.mutate(**{count_name(child.name): number}).drop("of", "number").view()
+            found = forest.with_number(found, child, count_name(child.name))
         firsts = [column for column in every if column.table == child.name]
         if not firsts:
             continue
         rows = forest.ranked(forest.tables[child.name], str(child.link), child)
         rows = forest.first_rows(rows, child)
-        first = {t.name: _value(forest, rows, t) for t in firsts}
+        first = {t.name: forest.value(rows, t) for t in firsts}
         rows = rows.select(**{"of": rows[LINK]}, **first).view()
         found = found.left_join(rows, found[KEY] == rows["of"]).drop("of").view()
     columns = {names[column.name]: found[column.name] for column in every}
     return found.select(**columns, **{str(tree.root.key): found[KEY]}).view()
-
-
-def _value(forest: Forest, rows: ibis.Table, column: ViewColumn) -> ir.Value:
-    """A column of a table as it lies, or an attribute of one of its keys."""
-    return forest.attribute(rows, column) if column.part == "attribute" else rows[column.source]
 
 
 class PrivateForest(PrivateTable):
@@ -175,10 +163,8 @@ class PrivateForest(PrivateTable):
         self.ledger, self._name, self._holdout = ledger, name, holdout
         self._tables = dict(sources)
         # The root decides who is held out; it may be made from the rows of another table.
-        self._source, self._sources = (
-            sources[tree.root.rows_of or tree.root.name],
-            [*sources.values()],
-        )
+        self._source = sources[tree.root.rows_of or tree.root.name]
+        self._sources = [*sources.values()]
         self._views = {view.name: ViewRows(self, view) for view in self.views}
         self._rows = self._plain = self._views[tree.root.name]
         self._format_checked = False
@@ -247,7 +233,6 @@ class PrivateForest(PrivateTable):
 
         It has all columns of persons, or those of a schema that calls them by other ``names``.
         """
-
         return PersonsTable(self, schema, names)
 
     @cached_property
@@ -313,18 +298,8 @@ class PrivateForest(PrivateTable):
                 name: source.attach(backend, f"source_of_{name}")
                 for name, source in self._tables.items()
             }
-
-        def keep(table: ibis.Table) -> ibis.Table:
-            from ibis import util
-
-            name = util.gen_name("linked")
-            backend.create_table(name, table, temp=True)
-            return backend.table(name, database=("temp", "main"))
-
-        engine = str(backend.name)
-        if embedded:
-            return Forest(self.tree, tables, self._holdout, engine, keep)
-        return Forest(self.tree, tables, self._holdout, engine)
+        keep = partial(store, backend) if embedded else None
+        return Forest(self.tree, tables, self._holdout, str(backend.name), keep)
 
 
 class ViewRows(PrivateRows):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from marginalsyn.access.prepaid_budget import PrepaidBudget, ReplayedNoise
-from marginalsyn.access.rows import Holdout, PrivateRows, RowBatch
+from marginalsyn.access.rows import PrivateRows, RowBatch
 from marginalsyn.access.visit import Visit
 from marginalsyn.errors import SchemaError, UsageError, explained
 from marginalsyn.privacy.charges import Charge, Neighbours
@@ -21,7 +21,7 @@ from marginalsyn.privacy.zcdp import DEFAULT_DELTA
 from marginalsyn.records.entries import ROWS
 from marginalsyn.records.ledger import Ledger
 from marginalsyn.records.resume import RunRecorder, say_spent
-from marginalsyn.sources.holdout import is_random, split_of
+from marginalsyn.sources.holdout import Holdout
 from marginalsyn.sources.persons import ADDED
 from marginalsyn.sources.source import Source, open_source, trace_of
 from marginalsyn.table.codec import Codec
@@ -138,13 +138,13 @@ class PrivateTable:
         # What has types may hold out other rows than its copy as text, since texts of some values
         # differ: single precision, fractions of seconds, time zones.
         read = self._source.encoding or "types"
-        return split_of(self.holdout, self._holdout.salt, read, *fields)
+        return self._holdout.split(read, *fields)
 
     @property
     def public_split(self) -> str | None:
         """The same for a statement; None where it is not needed, or would reveal the salt."""
         replaced = self._holdout.neighbours is Neighbours.REPLACE
-        return self.split if replaced and is_random(self._holdout.salt) else None
+        return self.split if replaced and self._holdout.random else None
 
     @property
     def text_form(self) -> TextForm:
@@ -269,10 +269,9 @@ class PrivateTable:
         *,
         noise: Noise,
         delta: float = DEFAULT_DELTA,
-        run: str = "",
         recorder: RunRecorder | None = None,
         method: str = "",
-        persons: bool = False,
+        **how: Any,
     ) -> Iterator[Visit]:
         """As :meth:`charge`; whatever stops the visit says what was spent and how to go on.
 
@@ -281,9 +280,7 @@ class PrivateTable:
 
         ``method`` is the plugin that looks, as messages name it.
         """
-        visit = self.charge(
-            charges, noise=noise, delta=delta, run=run, recorder=recorder, persons=persons
-        )
+        visit = self.charge(charges, noise=noise, delta=delta, recorder=recorder, **how)
         with explained(lambda: say_spent(visit.charges, delta, recorder), method), visit:
             yield visit
             if recorder is not None:

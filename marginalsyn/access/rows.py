@@ -1,13 +1,12 @@
 """The rows of one private table, read when they are first asked for.
 
-Only :mod:`marginalsyn.private` makes one, and hands it to a paid visit or an unprotected view.
+Only a private table makes one, and hands it to a paid visit or an unprotected view.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,15 +14,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from marginalsyn.errors import UsageError
-from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.sources import counting, persons
 from marginalsyn.sources.counting import Weighing
-from marginalsyn.sources.holdout import part
+from marginalsyn.sources.holdout import Holdout
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.columns import CategoricalColumn
 from marginalsyn.table.encoding import plain, text_key
 from marginalsyn.table.engine import Connection, engine_errors
-from marginalsyn.table.parts import with_parts
+from marginalsyn.table.moments import with_parts
 from marginalsyn.table.unit import Unit
 
 if TYPE_CHECKING:
@@ -51,19 +49,6 @@ class RowBatch(NamedTuple):
     values: np.ndarray
     weights: np.ndarray | None = None
     person: np.ndarray | None = None
-
-
-@dataclass(frozen=True)
-class Holdout:
-    """The rows that no visit sees: a share, chosen by a salt, and the neighbouring relation."""
-
-    share: float
-    salt: str
-    neighbours: Neighbours
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.share < 1:
-            raise UsageError(f"holdout ({self.share}) must be at least 0 and below 1, such as 0.2")
 
 
 class PrivateRows:
@@ -320,14 +305,7 @@ class PrivateRows:
     def _split(self, *, held_out: bool = False) -> ibis.Table:
         """One part's rows as they lie."""
         table, unit = self._connection.table, self.codec.schema.unit
-        if not self._holdout.share:
-            return table
-        return part(
-            table,
-            share=self._holdout.share,
-            salt=self._holdout.salt,
-            held_out=held_out,
-            # All rows of a person are on the same side.
-            by=None if unit is None else persons.written(table[unit.column]),
-            engine=str(self._connection.backend.name),
-        )
+        # All rows of a person are on the same side.
+        by = None if unit is None else persons.written(table[unit.column])
+        engine = str(self._connection.backend.name)
+        return self._holdout.part(table, engine, held_out=held_out, by=by)

@@ -17,7 +17,7 @@ from marginalsyn.errors import BudgetError, UsageError
 from marginalsyn.libraries import record_libraries, took_part
 from marginalsyn.privacy.charges import Charge, Neighbours
 from marginalsyn.privacy.laws import DiscreteGaussian
-from marginalsyn.privacy.recorded_laws import UNRECORDED, samplers, used_of
+from marginalsyn.privacy.noise import UNRECORDED, samplers, used_of
 from marginalsyn.privacy.rounded_normal import RoundedGaussian
 from marginalsyn.privacy.selection import union_delta
 from marginalsyn.table.codec import Codec
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from marginalsyn.access.rows import PrivateRows, RowBatch
     from marginalsyn.graphical.reference import Reference
     from marginalsyn.privacy.laws import Gaussian, Law
-    from marginalsyn.privacy.noise import Noise
-    from marginalsyn.privacy.recorded_laws import Sampler
+    from marginalsyn.privacy.noise import Noise, Sampler
     from marginalsyn.sources.counting import Columns
     from marginalsyn.table.schema import Schema
 

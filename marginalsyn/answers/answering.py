@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 from scipy.stats import norm
 
 from marginalsyn.answers.code_combinations import CodeCombinations
@@ -17,11 +18,11 @@ from marginalsyn.answers.estimation import ANSWERED, Problem
 from marginalsyn.answers.evidence import EACH, TARGETS, Each, Evidence, Target
 from marginalsyn.answers.joining import join, raked_column
 from marginalsyn.answers.limits import Limits, limits_of, pair_bounds
-from marginalsyn.answers.quantiles import Quantile
-from marginalsyn.answers.quantities import Estimates, Question, find_column, read_columns
+from marginalsyn.answers.quantities import Estimates, Interval, Question, find_column, read_columns
 from marginalsyn.answers.questions import read_question
 from marginalsyn.answers.regression import Regression, Risk
 from marginalsyn.answers.replaying import Rerun, replay
+from marginalsyn.answers.single_numbers import Quantile
 from marginalsyn.answers.subgroups import difference_of, mean_of, table_of
 from marginalsyn.contract import plain
 from marginalsyn.errors import UsageError
@@ -31,8 +32,6 @@ from marginalsyn.release.linked import LinkedRelease, TableRelease
 from marginalsyn.table.codec import Codec
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from marginalsyn.release.folder import Release
     from marginalsyn.table.schema import Schema
 
@@ -141,8 +140,6 @@ class Answers:
 
     def frame(self) -> pd.DataFrame:
         """One row for each number."""
-        import pandas as pd
-
         return pd.DataFrame([asdict(answer) for answer in self.answers])
 
     def to_json(self) -> dict[str, Any]:
@@ -437,9 +434,7 @@ class SyntheticRows:
         return cls.of(release.frame(), release.schema, weights)
 
 
-def naive_fit(
-    problem: Problem, rows: SyntheticRows, confidence: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def naive_fit(problem: Problem, rows: SyntheticRows, confidence: float) -> Interval:
     """Estimates and the ends of their intervals, as a fit on the synthetic rows prints them.
 
     Such a fit knows neither the noise nor that rows are made up.
@@ -462,13 +457,13 @@ def naive_fit(
     error = np.sqrt(squares @ np.square(statistic.influence(weights, value)))
     half = float(norm.ppf(0.5 + confidence / 2)) * error
     size = problem.evidence.table_rows if question.scale == "count" else 1.0
-    return question.printed(value * size, (value - half) * size, (value + half) * size)
+    return question.printed((value * size, (value - half) * size, (value + half) * size))
 
 
 def _answers(
     problem: Problem,
     found: Estimates,
-    naive: tuple[np.ndarray, np.ndarray, np.ndarray],
+    naive: Interval,
     limits: Limits,
     confidence: float,
 ) -> list[Answer]:

@@ -6,8 +6,9 @@ these columns the network is a graphical model like others, and its marginals ar
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,10 +38,10 @@ class Coarse:
 
 @dataclass(frozen=True)
 class Structure:
-    """Columns with their parents, in a network's order."""
+    """Columns with their parents, in a network's order; none of a model that is no network."""
 
-    nodes: tuple[tuple[str, tuple[str, ...]], ...]
-    coarse: Mapping[str, Coarse]
+    nodes: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    coarse: Mapping[str, Coarse] = field(default_factory=dict)
 
     @classmethod
     def of(cls, network: BayesNet, domain: Mapping[str, int]) -> Structure:
@@ -83,17 +84,15 @@ class Structure:
         return self.coarse[name].column if name in self.coarse else name
 
 
+NO_NETWORK = Structure()
+
+
 def _name(own: Coarse, coarse: dict[str, Coarse]) -> str:
     """The name of a coarse column: two with the same groups are one."""
-    number = 0
-    while True:
-        name = f"{own.column}{_MARK}{number}"
-        if name not in coarse:
-            coarse[name] = own
-            return name
-        if np.array_equal(coarse[name].groups, own.groups):
-            return name
-        number += 1
+    names = (f"{own.column}{_MARK}{number}" for number in itertools.count())
+    return next(
+        name for name in names if np.array_equal(coarse.setdefault(name, own).groups, own.groups)
+    )
 
 
 @dataclass

@@ -6,7 +6,6 @@ drawn from the model.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -14,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn, Shape
+from marginalsyn.table.numeric import IntegerColumn, NumberColumn, Shape
 
 if TYPE_CHECKING:
-    from marginalsyn.answers.evidence import Evidence
     from marginalsyn.table.schema import Schema
 
 # More combinations than this are represented by as many rows.
@@ -43,20 +41,6 @@ class CodeCombinations:
     frame: pd.DataFrame
     shape: tuple[int, ...] | None
     cut: dict[tuple[str, bytes], Any] = field(default_factory=dict, repr=False)
-
-    @classmethod
-    def of(
-        cls, evidence: Evidence, columns: Sequence[str], rng: np.random.Generator
-    ) -> CodeCombinations:
-        """All combinations, or rows drawn from the model."""
-        schema = evidence.schema
-        if math.prod(schema.column(c).size for c in columns) <= MOST_CELLS:
-            return cls.grid(schema, columns)
-        merged = evidence.fitted.rows(ROWS, rng)
-        codes = evidence.compression.refine(merged, rng)
-        modelled = list(evidence.compression.merges)
-        codes = codes[:, [modelled.index(c) for c in columns]]
-        return cls(tuple(columns), codes, as_values(schema, columns, codes), None)
 
     @classmethod
     def grid(cls, schema: Schema, columns: Sequence[str]) -> CodeCombinations:
@@ -95,12 +79,6 @@ class CodeCombinations:
             frame=pd.concat([self.frame, as_values(schema, names, found)], axis=1),
         )
 
-    def weights(self, evidence: Evidence) -> np.ndarray:
-        """The share of every combination."""
-        if self.shape is None:
-            return np.full(len(self.codes), 1.0 / len(self.codes))
-        return evidence.shares(self.columns).ravel()
-
 
 def as_values(
     schema: Schema, columns: Sequence[str], codes: np.ndarray, rows: pd.DataFrame | None = None
@@ -109,7 +87,7 @@ def as_values(
     found: dict[str, pd.Series] = {}
     for name, own in zip(columns, codes.T, strict=True):
         column = schema.column(name)
-        if isinstance(column, IntegerColumn | ContinuousColumn):
+        if isinstance(column, NumberColumn):
             middles = np.append(bin_middles(column), np.nan)
             numbers = middles[np.minimum(own, column.levels)]
             found[name] = pd.Series(
@@ -145,9 +123,7 @@ class Bins:
     factor: np.ndarray
 
     @classmethod
-    def of(
-        cls, column: IntegerColumn | ContinuousColumn, shares: np.ndarray, noise: Sequence[float]
-    ) -> Bins:
+    def of(cls, column: NumberColumn, shares: np.ndarray, noise: Sequence[float]) -> Bins:
         """The bins of a column, by the shares of its codes; ``noise`` is that of a bought shape."""
         shares = shares[: column.levels] / max(float(shares[: column.levels].sum()), 1e-12)
         middle, (least, most) = bin_middles(column), column.bin_extremes()
@@ -187,14 +163,14 @@ def inside(part: np.ndarray, factor: np.ndarray) -> tuple[np.ndarray, np.ndarray
     return np.asarray(low), np.asarray(high)
 
 
-def bin_middles(column: IntegerColumn | ContinuousColumn) -> np.ndarray:
+def bin_middles(column: NumberColumn) -> np.ndarray:
     """The mean of each bin's values, by the column's shape if it has one."""
     first, last, fraction, owner = _pieces(column)
     return np.bincount(owner, fraction * (first + last) / 2, minlength=column.levels)
 
 
 def _pieces(
-    column: IntegerColumn | ContinuousColumn,
+    column: NumberColumn,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """By piece of the bins: its first and last value, its share of its bin, and which bin it is."""
     edges = column.edges

@@ -116,7 +116,7 @@ class Problem:
     @cached_property
     def sampling(self) -> np.ndarray:
         """The variance of drawing the table's rows; none where the table itself is meant."""
-        return self._sampling(self.weights)
+        return self.sampling_of(self.weights)
 
     @property
     def error(self) -> np.ndarray:
@@ -153,19 +153,6 @@ class Problem:
         noise = self.evidence.joint_noise(self.linear, self.about)
         sampling = self._sampling_covariance(self.projected)
         return sampling, noise, self._rest_covariance(self.influence - self.projected)
-
-    def replayed(self, replay: Evidence) -> np.ndarray:
-        """The studentised error of the estimate on a replay, whose truth is this model."""
-        weights = replay.weights(self.cells)
-        value = self.stepped(replay, self.statistic.value(weights), weights)
-        spread = np.sqrt(self._sampling(weights) + self.noise + self.rows)
-        return np.asarray((value - self.fitted) / np.maximum(spread, 1e-300))
-
-    def repeated(self, again: Evidence, rng: np.random.Generator) -> np.ndarray:
-        """The studentised error on a release made again, with marginals of its own choice."""
-        other = Problem(again, self.question, self.target, rng)
-        error = np.maximum(other.error * other.size, 1e-300)
-        return np.asarray((other.value * other.size - self.fitted * self.size) / error)
 
     def conclude(self, confidence: float, errors: np.ndarray | None) -> Estimates:
         """The estimate with its interval, from studentised errors of replays, if any."""
@@ -238,7 +225,8 @@ class Problem:
         """Estimates, of the evidence's own kind, of what was measured of functions; its values."""
         return self.evidence.mean_estimates(self.cells, self.weights, functions)
 
-    def _sampling(self, weights: np.ndarray) -> np.ndarray:
+    def sampling_of(self, weights: np.ndarray) -> np.ndarray:
+        """The same under other weights."""
         if self.target == "table":
             return np.zeros(self.projected.shape[1])
         rows = self.evidence.total[0]

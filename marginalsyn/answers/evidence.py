@@ -11,13 +11,20 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import numpy as np
 
 from marginalsyn.answers import bayes_nets, noisy_marginals
-from marginalsyn.answers.bayes_nets import Coarse, NetworkModel, Structure
-from marginalsyn.answers.code_combinations import Bins, CodeCombinations, bin_middles
+from marginalsyn.answers.bayes_nets import NO_NETWORK, NetworkModel, Structure
+from marginalsyn.answers.code_combinations import (
+    MOST_CELLS,
+    ROWS,
+    Bins,
+    CodeCombinations,
+    as_values,
+    bin_middles,
+)
 from marginalsyn.answers.noisy_marginals import NoisyMarginal, fit, observed
 from marginalsyn.answers.projection import project
 from marginalsyn.errors import UsageError
@@ -29,7 +36,7 @@ from marginalsyn.graphical.exact_margins import public_answers
 from marginalsyn.graphical.soft_rows import SoftTable, fit_rows
 from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.table.keeping import Following
-from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
+from marginalsyn.table.numeric import NumberColumn
 
 if TYPE_CHECKING:
     from marginalsyn.contract import Measurement, Model
@@ -37,9 +44,9 @@ if TYPE_CHECKING:
     from marginalsyn.table.schema import Schema
 
 Target = Literal["population", "table"]
-TARGETS: tuple[Target, ...] = ("population", "table")
+TARGETS = get_args(Target)
 Each = Literal["row", "person"]
-EACH: tuple[Each, ...] = ("row", "person")
+EACH = get_args(Each)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +61,7 @@ class Evidence:
         known: the number of rows where it is public, else None.
         counted: where persons were counted, the column with the number of a person's rows, if
             questions are about rows; None where each that was counted counts once.
-        structure: of a Bayesian network, if it is one.
+        structure: of a Bayesian network, empty where it is none.
         laplace: whether the noise has the law of Laplace; else it is Gaussian.
         followers: columns of the schema that the model leaves out, since they follow from others.
         shape_noise: of bought shapes, by column, one for every level.
@@ -67,7 +74,7 @@ class Evidence:
     known: float | None = None
     zeros: tuple[tuple[tuple[str, ...], np.ndarray], ...] = field(default=())
     counted: str | None = None
-    structure: Structure | None = None
+    structure: Structure = NO_NETWORK
     laplace: bool = False
     followers: tuple[str, ...] = ()
     shape_noise: Mapping[str, Sequence[float]] = field(default_factory=dict)
@@ -118,11 +125,11 @@ class Evidence:
             compression = Compression.from_arrays(columns, model.arrays)
         else:
             compression = identity(modelled.domain)
-        structure, tables = None, list[np.ndarray]()
+        structure, tables = NO_NETWORK, list[np.ndarray]()
         if "network" in model.meta:
             structure, tables = bayes_nets.read(model, compression)
             measured = structure.named(measured)
-        sizes = structure.domain(compression.domain) if structure else compression.domain
+        sizes = structure.domain(compression.domain)
         marginals = tuple(NoisyMarginal.of(m, compression, sizes) for m in measured)
         zeros = compression.zeros_within(modelled, [m.columns for m in marginals])
         stated = schema.public_rows
@@ -133,7 +140,7 @@ class Evidence:
             exact = public_answers(schema, total)
             return (*marginals, *(NoisyMarginal.of(m, compression, sizes) for m in exact))
 
-        if structure is not None:
+        if structure.nodes:
             singles = marginals[: len(marginals) - len(tables)]
             rows = counted or max(1.0, estimate_total(singles)[0])
             fitted = bayes_nets.model_of(structure, tables, compression.domain, rows)
@@ -175,22 +182,17 @@ class Evidence:
     @cached_property
     def domain(self) -> dict[str, int]:
         """The model's sizes, coarse columns last."""
-        merged = self.compression.domain
-        return self.structure.domain(merged) if self.structure else merged
-
-    @property
-    def coarse(self) -> Mapping[str, Coarse]:
-        """Columns that were measured by groups of their codes, by the names of these."""
-        return self.structure.coarse if self.structure else {}
+        return self.structure.domain(self.compression.domain)
 
     def base(self, name: str) -> str:
         """A column's own name, whether it is coarse or not."""
-        return self.structure.base(name) if self.structure else name
+        return self.structure.base(name)
 
     def groups(self, name: str) -> np.ndarray:
         """The model's code, of a column or of a coarse one, for each full code of the column."""
         groups = self.compression.merges[self.base(name)].groups
-        return self.coarse[name].groups[groups] if name in self.coarse else groups
+        coarse = self.structure.coarse.get(name)
+        return groups if coarse is None else coarse.groups[groups]
 
     def source(self, name: str) -> Following:
         """The column of the model that a column follows from, or is."""
@@ -219,11 +221,20 @@ class Evidence:
 
     def cells(self, columns: Sequence[str], rng: np.random.Generator) -> CodeCombinations:
         """All combinations of codes of some columns, or rows drawn from the model."""
-        return CodeCombinations.of(self, columns, rng)
+        schema, merges = self.schema, self.compression.merges
+        if math.prod(schema.column(c).size for c in columns) <= MOST_CELLS:
+            return CodeCombinations.grid(schema, columns)
+        codes = self.compression.refine(self.fitted.rows(ROWS, rng), rng)
+        modelled = list(merges)
+        codes = codes[:, [modelled.index(c) for c in columns]]
+        values = as_values(schema, columns, codes)
+        return CodeCombinations(tuple(columns), codes, values, None)
 
     def weights(self, cells: CodeCombinations) -> np.ndarray:
-        """The model's share of every combination."""
-        return cells.weights(self)
+        """The model's share of every combination; rows that were drawn count alike."""
+        if cells.shape is None:
+            return np.full(len(cells.codes), 1.0 / len(cells.codes))
+        return self.shares(cells.columns).ravel()
 
     def mean_estimates(
         self, cells: CodeCombinations, weights: np.ndarray, influence: np.ndarray
@@ -235,7 +246,7 @@ class Evidence:
     def bins(self, name: str) -> Bins | None:
         """The bins of a numeric column; None for any other."""
         column = self.schema.column(name)
-        if not isinstance(column, IntegerColumn | ContinuousColumn):
+        if not isinstance(column, NumberColumn):
             return None
         source, mapping = self.source(name)
         shares = np.bincount(mapping, self.shares((source,)), column.size)
@@ -251,7 +262,7 @@ class Evidence:
         if self.counted is None:
             return self.total[0]
         column = self.schema.column(self.counted)
-        assert isinstance(column, IntegerColumn | ContinuousColumn)
+        assert isinstance(column, NumberColumn)
         shares = self.shares((self.counted,))[: column.levels]
         return self.total[0] * float(shares @ bin_middles(column))
 
@@ -306,8 +317,8 @@ class Evidence:
         """
         if isinstance(self.fitted, SoftTable):
             return replace(self, fitted=self._softly(self.fitted))
-        if self.structure is not None:
-            return replace(self, fitted=self._network(self.structure))
+        if self.structure.nodes:
+            return replace(self, fitted=self._network())
         assert isinstance(self.fitted, pgm.Fitted)
         chain = self.fitted if isinstance(self.fitted, ChainModel) else None
         fitted = fit(
@@ -340,12 +351,12 @@ class Evidence:
             soft_rows=soft_rows,
         )
 
-    def _network(self, structure: Structure) -> NetworkModel:
+    def _network(self) -> NetworkModel:
         """A network of the same structure with the tables that these marginals give."""
         own = [m for m in self.marginals if not m.bought]
-        singles = own[: len(own) - len(structure.nodes)]
+        singles = own[: len(own) - len(self.structure.nodes)]
         total = self.known or max(1.0, estimate_total(singles)[0])
-        return bayes_nets.fit_network(structure, own, self.compression, total)
+        return bayes_nets.fit_network(self.structure, own, self.compression, total)
 
     @property
     def refits(self) -> bool:
@@ -387,8 +398,8 @@ class Evidence:
         names, shape, places = list(self.compression.domain), marginal.values.shape, []
         for name, groups in zip(marginal.columns, marginal.groups, strict=True):
             place = names.index(self.base(name))
-            if name in self.coarse:
-                places.append(self.coarse[name].groups[rows[:, place]])
+            if name in self.structure.coarse:
+                places.append(self.structure.coarse[name].groups[rows[:, place]])
             else:
                 places.append((rows if groups is None else codes)[:, place])
         found = np.bincount(np.ravel_multi_index(tuple(places), shape), minlength=math.prod(shape))

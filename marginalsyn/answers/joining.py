@@ -32,10 +32,7 @@ def join(
 ) -> tuple[Evidence, list[str]]:
     """The evidence with all answers that weights were bought with, and notes on them.
 
-    Args:
-        evidence: of the release alone.
-        release: with weights or without.
-        wanted: the columns of every question.
+    ``wanted`` are the columns of every question.
     """
     columns = weight_methods(release)
     if not columns:
@@ -107,7 +104,7 @@ def with_measured(
     limit = _MOST_GROWTH * pgm.model_mb(evidence.domain, own)
     kept: set[int] = set()
     # A network's tables hold what it was made of; more answers correct estimates alone.
-    for place, marginal in enumerate(marginals if evidence.structure is None else ()):
+    for place, marginal in enumerate(() if evidence.structure.nodes else marginals):
         more = [*own, marginal.columns]
         if not any({*marginal.columns} <= {*columns} for columns in wanted):
             continue

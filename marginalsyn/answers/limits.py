@@ -23,7 +23,7 @@ from marginalsyn.answers.noisy_marginals import combine as function_of
 from marginalsyn.answers.noisy_marginals import decompose, weigh
 from marginalsyn.answers.projection import missing_marginals
 from marginalsyn.answers.regression import Fit, Regression, Risk
-from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
+from marginalsyn.table.numeric import NumberColumn
 
 # A pair of more cells than this is bounded by its range alone.
 _MOST_CELLS = 1_500
@@ -57,9 +57,7 @@ class Limits:
 def limits_of(problem: Problem, bounds: Mapping[Pair, float]) -> Limits:
     """Find what a question rests on that the release did not measure.
 
-    Args:
-        problem: the question.
-        bounds: the release's bounds on pairs: the l1 error of the model's shares, at most.
+    ``bounds`` are the release's on pairs: the l1 error of the model's shares, at most.
     """
     if problem.evidence.drift:
         return _of_points(problem)
@@ -234,7 +232,7 @@ def _binned(problem: Problem) -> list[str]:
     found: list[str] = []
     for name in question.averaged:
         column = problem.graphical.schema.column(name)
-        if not isinstance(column, IntegerColumn | ContinuousColumn):
+        if not isinstance(column, NumberColumn):
             continue
         bins = problem.graphical.bins(name)
         assert bins is not None

@@ -9,7 +9,6 @@ pooled by their precision (as in ResidualPlanner, Xiao et al. 2023). No count is
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -26,6 +25,7 @@ from marginalsyn.graphical.exact_margins import PUBLIC, eased, match
 if TYPE_CHECKING:
     from marginalsyn.answers.evidence import Evidence
 
+Columns = tuple[str, ...]
 # Steps of a fit at most, and of one that starts at a model of nearly the same answers.
 _STEPS, _WARM_STEPS = 1000, 150
 
@@ -115,9 +115,6 @@ def fit(
         max_iters=_STEPS if warm is None else _WARM_STEPS,
     )
     return match(fitted, public)
-
-
-Columns = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -261,7 +258,10 @@ def weigh(evidence: Evidence, function: Function) -> Linear:
             missing[columns] = part
             continue
         spread = [_spread(evidence, columns, part, marginals[i]) for i in hosts]
-        squares = [_square(values, marginals[i]) for i, values in zip(hosts, spread, strict=True)]
+        squares = [
+            float(np.sum(np.square(values))) * marginals[i].values.size / values.size
+            for i, values in zip(hosts, spread, strict=True)
+        ]
         weights = np.array(
             [1.0 / (marginals[i].sigma ** 2 * s) for i, s in zip(hosts, squares, strict=True)]
         )
@@ -317,27 +317,17 @@ def model_mean(evidence: Evidence, function: Function) -> float:
 def _spread(
     evidence: Evidence, columns: Columns, part: np.ndarray, marginal: NoisyMarginal
 ) -> np.ndarray:
-    """As :func:`spread_part`, where columns may be coarser than those of the marginal."""
+    """A part as a function of the cells of a marginal that holds its columns, or finer ones."""
+    places = []
     for axis, name in enumerate(columns):
         if name not in marginal.columns:
-            part = part.take(evidence.coarse[name].groups, axis=axis)
-    own = tuple(c if c in marginal.columns else evidence.base(c) for c in columns)
-    return spread_part(own, part, marginal)
-
-
-def spread_part(columns: Columns, part: np.ndarray, marginal: NoisyMarginal) -> np.ndarray:
-    """A part as a function of the cells of a marginal that holds its columns."""
-    places = [marginal.columns.index(c) for c in columns]
-    order = np.argsort(places)
-    values = part.transpose(order)
+            part = part.take(evidence.structure.coarse[name].groups, axis=axis)
+        own = name if name in marginal.columns else evidence.base(name)
+        places.append(marginal.columns.index(own))
+    values = part.transpose(np.argsort(places))
     for axis, place in enumerate(sorted(places)):
         groups = marginal.groups[place]
         if groups is not None:
             values = values.take(groups, axis=axis)
     shape = [size if i in places else 1 for i, size in enumerate(marginal.values.shape)]
     return values.reshape(shape)
-
-
-def _square(values: np.ndarray, marginal: NoisyMarginal) -> float:
-    """The sum of squares over all cells of a marginal."""
-    return float(np.sum(np.square(values))) * math.prod(marginal.values.shape) / values.size

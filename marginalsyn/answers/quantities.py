@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from marginalsyn.answers.evidence import Evidence
 
 Scale = Literal["share", "count", "value"]
+Interval = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Estimates and the two ends of their intervals, an entry for each number."""
 # A statement about more numbers than this is a table of its own.
 MOST_TERMS = 2_000
 
@@ -101,8 +103,8 @@ class Statistic:
     """
 
     names: Sequence[str]
-    exact: bool
-    limits: tuple[float, float]
+    exact: ClassVar[bool] = False
+    limits: tuple[float, float] = (-np.inf, np.inf)
 
     def value(self, weights: np.ndarray) -> np.ndarray:
         """The numbers for weights that sum to one."""
@@ -135,6 +137,7 @@ class Question:
         null: what each number is if there is nothing to find: a coefficient of 0, a ratio of 1.
     """
 
+    text: str
     schema: Schema
     scale: Scale = "value"
     single: ClassVar[bool] = False
@@ -149,8 +152,8 @@ class Question:
 
     @property
     def title(self) -> str:
-        """The question in words."""
-        raise NotImplementedError
+        """The question in words, which is its text unless it is made of parts."""
+        return self.text
 
     def on(self, cells: CodeCombinations) -> Statistic:
         """Its statistic."""
@@ -173,19 +176,20 @@ class Question:
             high=np.minimum(found.high + moved[1], high),
         )
 
-    def printed(
-        self, value: np.ndarray, low: np.ndarray, high: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def printed(self, found: Interval) -> Interval:
         """What a fit on the synthetic rows prints, from the statistic's numbers there."""
-        return value, low, high
+        return found
 
     def replay_error(self, problem: Problem, replay: Evidence) -> np.ndarray:
-        """The error on a replay with a model of its own."""
-        return problem.replayed(replay)
+        """The studentised error on a replay, whose truth is the problem's model."""
+        weights = replay.weights(problem.cells)
+        value = problem.stepped(replay, problem.statistic.value(weights), weights)
+        spread = np.sqrt(problem.sampling_of(weights) + problem.noise + problem.rows)
+        return np.asarray((value - problem.fitted) / np.maximum(spread, 1e-300))
 
     def linear_error(self, problem: Problem, drawn: Evidence) -> np.ndarray:
         """The error on a replay's answers, where nothing is fitted."""
-        return problem.replayed(drawn)
+        return self.replay_error(problem, drawn)
 
     def linear_draws(self, problem: Problem, number: int, rng: np.random.Generator) -> np.ndarray:
         """Such errors of many replays, as their law has them: evenly, one row each."""
@@ -197,8 +201,10 @@ class Question:
     def rerun_error(
         self, problem: Problem, again: Evidence, rng: np.random.Generator
     ) -> np.ndarray:
-        """The error on a release made again, with marginals of its own choice."""
-        return problem.repeated(again, rng)
+        """The studentised error on a release made again, with marginals of its own choice."""
+        other = type(problem)(again, self, problem.target, rng)
+        error = np.maximum(other.error * other.size, 1e-300)
+        return np.asarray((other.value * other.size - problem.fitted * problem.size) / error)
 
 
 @dataclass(frozen=True)
@@ -211,13 +217,14 @@ class Ratios(Statistic):
         small: whether bottoms may be so small that their noise counts.
     """
 
+    exact = True
+
     names: Sequence[str]
     tops: np.ndarray
     bottoms: np.ndarray
     contrast: np.ndarray
     limits: tuple[float, float] = (-np.inf, np.inf)
     inside: tuple[float, float] = (-np.inf, np.inf)
-    exact: bool = True
     quotient: bool = False
     small: bool = False
 

@@ -18,10 +18,9 @@ from dataclasses import dataclass, replace
 from typing import get_args
 
 from marginalsyn.answers.families import Name
-from marginalsyn.answers.independence import Independence
-from marginalsyn.answers.quantiles import Quantile
 from marginalsyn.answers.quantities import Mask, Question, find_column, read_columns
 from marginalsyn.answers.regression import Regression
+from marginalsyn.answers.single_numbers import Independence, Quantile
 from marginalsyn.answers.subgroups import (
     STRATUM,
     Group,

@@ -9,11 +9,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from marginalsyn.answers.code_combinations import CodeCombinations
 from marginalsyn.answers.families import FAMILIES, Family, Name
 from marginalsyn.answers.quantities import (
     Estimates,
+    Interval,
     Mask,
     Question,
     Statistic,
@@ -21,7 +23,7 @@ from marginalsyn.answers.quantities import (
     members,
 )
 from marginalsyn.errors import MissingExtraError, UsageError
-from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
+from marginalsyn.table.numeric import NumberColumn
 from marginalsyn.table.schema import Schema
 
 if TYPE_CHECKING:
@@ -98,7 +100,7 @@ class Regression(Question):
         column = self.schema.column(self.label)
         # A list of two categories has two values, even if there is room for others.
         able: list[Name] = ["logistic"] if column.levels == 2 else []
-        if isinstance(column, IntegerColumn | ContinuousColumn):
+        if isinstance(column, NumberColumn):
             able += ["linear", *(["poisson"] if column.lower >= 0 else [])]  # type: ignore[list-item]
         elif 2 <= column.levels <= _MOST_CLASSES:
             able += ["ordinal", "multinomial"] if column.ordered else ["multinomial"]
@@ -167,7 +169,6 @@ class Regression(Question):
 
     def on(self, cells: CodeCombinations) -> Statistic:
         """The regression on combinations of its columns."""
-        import pandas as pd
         from formulaic import model_matrix
         from formulaic.errors import FormulaicError
 
@@ -232,9 +233,7 @@ class Risk(Regression):
         del rng
         return self.replay_error(problem, again)
 
-    def printed(
-        self, value: np.ndarray, low: np.ndarray, high: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def printed(self, found: Interval) -> Interval:
         """Nothing: a fit prints no excess risk."""
         return (np.array([np.nan]),) * 3
 
@@ -307,8 +306,6 @@ class Fit(Statistic):
     maps: np.ndarray
     often: np.ndarray
     spec: Any
-    limits: tuple[float, float] = (-np.inf, np.inf)
-    exact: bool = False
     start: list[np.ndarray] = field(default_factory=list, repr=False)
 
     def times(self, number: np.ndarray, *, whole: bool) -> Fit:
@@ -387,8 +384,6 @@ class Contrast(Statistic):
     names: Sequence[str]
     fit: Fit
     numbers: np.ndarray
-    limits: tuple[float, float] = (-np.inf, np.inf)
-    exact: bool = False
 
     @classmethod
     def of(cls, text: str, fit: Fit) -> Contrast:

@@ -184,18 +184,9 @@ def replay(
     """The errors of replays for every problem that needs them, one row a replay.
 
     That is the studentised error of each number; of an excess risk, its value. Every replay has
-    random numbers of its own, so that processes change nothing.
-
-    Args:
-        evidence: of the release.
-        problems: the questions; those that are linear in the answers need no replay.
-        target: what intervals are for.
-        replicates: how many.
-        rng: draws.
-        refit: fit a model in every replay, from the start, as the release did.
-        again: makes the whole release again, instead of its noise and its fit; for every problem.
-        progress: reports how far it is.
-        jobs: so many processes, where it takes long.
+    random numbers of its own, so that processes (``jobs``) change nothing. Problems that are linear
+    in the answers need none. With ``refit`` a model is fitted in every replay, from the start, as
+    the release did; ``again`` makes the whole release again, for every problem.
     """
     bent = [p for p in problems if again is not None or p.needs_replays]
     if not bent or not replicates:

@@ -121,10 +121,6 @@ class Subgroups(Question):
     by: tuple[str, ...] = ()
 
     @property
-    def title(self) -> str:
-        return self.text
-
-    @property
     def _parts(self) -> list[Part]:
         return [self.first] if self.second is None else [self.first, self.second]
 
@@ -248,10 +244,6 @@ class Standardised(Question):
     given: tuple[float, ...] = ()
 
     @property
-    def title(self) -> str:
-        return self.text
-
-    @property
     def columns(self) -> tuple[str, ...]:
         strata = (mask.column for group in self.strata for mask in group.masks)
         return tuple(dict.fromkeys((*self.part.columns(), *strata)))
@@ -308,7 +300,6 @@ class Weighted(Statistic):
     strata: np.ndarray
     limits: tuple[float, float]
     given: tuple[float, ...] = ()
-    exact: bool = False
 
     def shares(self, weights: np.ndarray) -> np.ndarray:
         """The share of every stratum."""

@@ -48,18 +48,10 @@ def buy(
 ) -> Release:
     """Charge, measure, and write a certificate into a release; return it amended.
 
-    Args:
-        table: the rows that the release was made from.
-        release: gets the files.
-        budget: of the certificate, on top of what was spent.
-        charge: what it costs.
-        measure: asks a paid visit.
-        files: the certificate's files, made of the noisy answers.
-        facts: public facts of the run, the same when it goes on.
-        noise: protects the rows.
-        recorder: keeps what was paid for until the certificate is written.
-        notes: for the statement.
-        persons: whether the sums may count several rows of a person.
+    ``measure`` asks a paid visit, and ``files`` makes the certificate's files of its noisy answers.
+    The budget is on top of what was spent, ``facts`` are public ones of the run, the same when it
+    goes on, and ``notes`` are for the statement. With ``persons`` the sums may count several rows
+    of a person.
     """
     statement = release.statement
     if statement.survey is not None:

@@ -207,15 +207,8 @@ def fit_in_ball(
 
     Newton steps whose quadratic models are minimised over the ball by accelerated projected
     gradients. It stops when the Frank-Wolfe gap max_v g.(w - v) = g.w + radius max|g|, which
-    bounds what is left to gain since the loss is convex, is within ``tolerance``.
-
-    Args:
-        x: features, rows by columns, a constant among them if wanted.
-        y: labels, -1 or 1.
-        radius: of the ball.
-        masses: weights of the rows.
-        tolerance: of the gap; what was reached is returned.
-        start: where to begin.
+    bounds what is left to gain since the loss is convex, is within ``tolerance``. Labels are -1 or
+    1, ``masses`` weights of the rows, and ``start`` is where to begin.
 
     Example:
         >>> fit = fit_in_ball(np.array([[1.0], [1.0]]), np.array([1.0, -1.0]), 1.0)

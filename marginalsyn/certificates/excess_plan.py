@@ -22,8 +22,7 @@ from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Charge, Neighbours
 from marginalsyn.privacy.zcdp import gaussian_sigma
 from marginalsyn.progress import Progress
-from marginalsyn.table.design import CodedRows
-from marginalsyn.table.vectors import ABSENT
+from marginalsyn.table.design import ABSENT, CodedRows
 
 PURPOSE = "measured certificate"
 # psi is released in whole steps of 1/1024.

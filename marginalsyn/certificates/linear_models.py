@@ -20,10 +20,16 @@ from functools import cached_property
 import numpy as np
 
 from marginalsyn.errors import UsageError
-from marginalsyn.table.design import CodedRows, names_of_features, scaled_features
+from marginalsyn.table.design import (
+    ABSENT,
+    CodedRows,
+    names_of_features,
+    numbers_of,
+    scaled_features,
+    scaled_slots,
+)
 from marginalsyn.table.numeric import NumberColumn
 from marginalsyn.table.schema import AnyColumn, Schema
-from marginalsyn.table.vectors import ABSENT, numbers_of, scaled_slots
 
 GRID = 1024
 MOST_FEATURES = 2000
@@ -124,7 +130,7 @@ def _codes(column: AnyColumn, units: np.ndarray) -> np.ndarray:
     """The codes of one column's unit coordinates."""
     if not isinstance(column, NumberColumn):
         return units.astype(np.int64)
-    bins = np.searchsorted(column.edges[1:-1], numbers_of(column, units), side="right")
+    bins = column.bins_of(numbers_of(column, units))
     return np.where(units == ABSENT, column.size - 1 if column.nullable else 0, bins)
 
 

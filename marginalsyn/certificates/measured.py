@@ -324,14 +324,9 @@ def verify(path: str | Path) -> list[str]:
         return found
     try:
         release = (TableRelease if is_linked_release(path) else Release).read(path)
-        return _moment_problems(release) + measured_problems(release)
+        if MOMENTS in release.statement.files:
+            moments = needed_part(MOMENT_CERTIFICATE, f"the check of {MOMENTS}")
+            found = moments.problems(release)
+        return found + measured_problems(release)
     except MarginalsynError as error:
         return [str(error)]
-
-
-def _moment_problems(release: Release) -> list[str]:
-    """What is wrong with the certificate from noisy moments, where there is one."""
-    if MOMENTS not in release.statement.files:
-        return []
-    found: list[str] = needed_part(MOMENT_CERTIFICATE, f"the check of {MOMENTS}").problems(release)
-    return found

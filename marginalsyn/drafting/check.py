@@ -13,7 +13,7 @@ import numpy as np
 
 from marginalsyn.drafting.survey import frequent, lots, numbers_of
 from marginalsyn.errors import SchemaError
-from marginalsyn.table.columns import BooleanColumn, CategoricalColumn
+from marginalsyn.table.columns import CategoricalColumn, ListedColumn
 from marginalsyn.table.keeping import Values
 from marginalsyn.table.numeric import IntegerColumn, NumberColumn
 from marginalsyn.table.schema import AnyColumn, Schema
@@ -198,7 +198,7 @@ def _conditions(
     value = plain[f"value{place}"]
     tokens = [*schema.missing_tokens, *column.missing_tokens]
     missing: Any = encoding.missing(value, tokens)
-    if isinstance(column, CategoricalColumn | BooleanColumn):
+    if isinstance(column, ListedColumn):
         known = encoding.listed(value, column, tokens).notnull()
         if isinstance(column, CategoricalColumn) and column.open:
             # Which of its values a release will list is not known before they are bought.

@@ -36,7 +36,6 @@ from marginalsyn.table.codec import Codec
 from marginalsyn.table.conditions import Condition, read_conditions
 from marginalsyn.table.keeping import (
     broken_by,
-    cells_of,
     keep_codes,
     keep_rules,
     note_left_out,
@@ -44,7 +43,7 @@ from marginalsyn.table.keeping import (
     values_of,
 )
 from marginalsyn.table.made import complete
-from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn, NumberColumn
+from marginalsyn.table.numeric import IntegerColumn, NumberColumn
 from marginalsyn.table.rules import Cells
 from marginalsyn.table.schema import AnyColumn
 
@@ -145,8 +144,9 @@ def amounts_in(column: AnyColumn, codes: np.ndarray, rng: np.random.Generator) -
 def codes_of(column: NumberColumn, amounts: np.ndarray) -> np.ndarray:
     """The codes of numbers."""
     settled = decoding.settle(column, np.where(np.isfinite(amounts), amounts, column.lower))
-    found = np.searchsorted(column.edges[1:-1], settled, side="right")
-    return np.where(np.isfinite(amounts), found, column.absent_code).astype(np.int32)
+    return np.where(np.isfinite(amounts), column.bins_of(settled), column.absent_code).astype(
+        np.int32
+    )
 
 
 @dataclass
@@ -171,13 +171,19 @@ class Rows:
     def count(self) -> int:
         return len(self.parent)
 
+    def take(self, rows: np.ndarray, parent: np.ndarray, origin: dict[str, np.ndarray]) -> Rows:
+        """Some of the rows, by place or mask, with their parents and origins as given."""
+        return Rows(
+            {key: codes[rows] for key, codes in self.codes.items()},
+            parent,
+            self.place[rows],
+            origin,
+            None if self.amounts is None else self.amounts[rows],
+        )
+
 
 class ForestModel:
     """The models of all views of linked tables.
-
-    Args:
-        tree: the public description of the tables.
-        models: by view.
 
     Example:
         >>> from marginalsyn import LinkedRelease
@@ -207,10 +213,8 @@ class ForestModel:
     ) -> dict[str, pd.DataFrame]:
         """Tables of so many persons, with new keys, every child with a parent.
 
-        Args:
-            persons: how many; None for as many as the model estimates.
-            rng: draws them; it protects nothing.
-            conditions: by column of the root's view, what persons must hold.
+        None draws as many persons as the model estimates; ``conditions`` are by column of the
+        root's view.
         """
         check_rows(persons)
         rows = {self.tree.root.name: self.persons(persons, rng, conditions)}
@@ -354,7 +358,7 @@ class ForestModel:
         bad = np.arange(len(next(iter(drawn.values()))))
         for trial in range(50 if rules else 0):
             cells = Cells({key: codes[bad] for key, codes in {**given, **drawn}.items()})
-            wrong = broken_by(rules, cells, len(bad))
+            wrong = np.any([rule.broken(cells) for rule in rules], axis=0)
             if trial == 0:
                 note_redrawn(rules, cells)
             bad = bad[wrong]
@@ -373,7 +377,7 @@ class ForestModel:
             who = found.parent[who]
         return known
 
-    def _order(self, name: str) -> IntegerColumn | ContinuousColumn | None:
+    def _order(self, name: str) -> NumberColumn | None:
         """The column by whose gaps rows of a table follow each other, as the views name it."""
         order = self.tree.table(name).order
         for column in self._views[f"{name} first"].view.own:
@@ -392,13 +396,8 @@ class ForestModel:
             back = np.empty(len(order), dtype=np.int64)
             back[order] = np.arange(len(order))
             moved[table.name] = back
-            rows[table.name] = Rows(
-                {key: codes[order] for key, codes in found.codes.items()},
-                parent[order],
-                found.place[order],
-                {key: back[origin[order]] for key, origin in found.origin.items()},
-                None if found.amounts is None else found.amounts[order],
-            )
+            origins = {key: back[origin[order]] for key, origin in found.origin.items()}
+            rows[table.name] = found.take(order, parent[order], origins)
 
     def _kept(
         self,
@@ -427,9 +426,7 @@ class ForestModel:
         fixed = [c for c in joined.names if not c.startswith(f"{name}.")]
         fixed += [f"{name}.{table.order}"] if table.order else []
         frame = keep_rules(frame, joined, rng, fixed)
-        left = broken_by(
-            joined.kept_rules, cells_of(joined.columns, values_of(frame, joined)), len(frame)
-        )
+        left = broken_by(joined.kept_rules, joined.columns, values_of(frame, joined))
         own = frame[[f"{name}.{column.name}" for column in table.columns]]
         own.columns = found.columns
         if name == self.tree.root.name and table.schema is not None:
@@ -441,13 +438,9 @@ class ForestModel:
     def _leave_out(self, name: str, kept: np.ndarray, rows: dict[str, Rows]) -> None:
         """Leave rows of a table out, with all that is linked to them."""
         found, place = rows[name], np.cumsum(kept) - 1
-        rows[name] = Rows(
-            {key: codes[kept] for key, codes in found.codes.items()},
-            np.arange(int(kept.sum())) if name == self.tree.root.name else found.parent[kept],
-            found.place[kept],
-            {key: np.arange(int(kept.sum())) for key in found.origin},
-            None if found.amounts is None else found.amounts[kept],
-        )
+        own = np.arange(int(kept.sum()))
+        parent = own if name == self.tree.root.name else found.parent[kept]
+        rows[name] = found.take(kept, parent, dict.fromkeys(found.origin, own))
         for child in self.tree.children(name):
             below = rows[child.name]
             stays = kept[below.parent]

@@ -77,10 +77,7 @@ def known_sets(tree: LinkedSchema, view: View) -> tuple[Columns, ...]:
 class Outlook:
     """Persons drawn from the models so far, whose marginals are known in the views to come.
 
-    Args:
-        tree: the public description of the tables.
-        rho: what a table has of the budget; it says about how far off marginals are.
-        rng: draws the persons; it protects nothing.
+    What a table has of the budget, ``rho``, says about how far off marginals are.
     """
 
     def __init__(self, tree: LinkedSchema, rho: float, rng: np.random.Generator) -> None:
@@ -128,9 +125,7 @@ class Outlook:
                     if columns in found:
                         continue
                     shape = tuple(sizes[name] for name in columns)
-                    index = np.zeros(len(who), dtype=np.int64)
-                    for name, size in zip(columns, shape, strict=True):
-                        index = index * size + codes[name]
+                    index = np.ravel_multi_index(tuple(codes[name] for name in columns), shape)
                     values = np.bincount(index, weights, int(np.prod(shape))).reshape(shape)
                     found[columns] = Measurement(
                         columns=columns, values=values, sigma=self._sigma, purpose=KNOWN

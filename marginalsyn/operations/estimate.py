@@ -333,7 +333,7 @@ class Combine(Operation["pd.DataFrame"]):
 
     def run(self, session: Session = PYTHON) -> Result[pd.DataFrame]:
         """Combine the results of each term."""
-        from marginalsyn.answers.combining import combine
+        from marginalsyn.answers.imputations import combine
         from marginalsyn.contract import plain
         from marginalsyn.operations.files import read_table
         from marginalsyn.release.folder import Release

@@ -28,7 +28,7 @@ from marginalsyn.release.sampling import draw
 from marginalsyn.sources.identity import same_source
 from marginalsyn.sources.source import open_source
 from marginalsyn.table.codec import Codec
-from marginalsyn.table.parts import parts_of
+from marginalsyn.table.moments import parts_of
 
 if TYPE_CHECKING:
     from marginalsyn.contract import GeneratorConfig

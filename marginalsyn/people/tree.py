@@ -252,14 +252,30 @@ class LinkedSchema:
 
     def to_json(self) -> str:
         """The schema file's text; ``from_json`` reads it back equal."""
-
-        return json.dumps(contents(self), indent=2, ensure_ascii=False) + "\n"
+        tables = [_entry(table) for table in self.tables]
+        rules = {"rules": [*self.rules]} if self.rules else {}
+        found = {"version": 1, "title": self.title, "tables": tables, **rules}
+        return json.dumps(found, indent=2, ensure_ascii=False) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> LinkedSchema:
         """Read the schema of linked tables from JSON text."""
-
-        return read_tree(text)
+        try:
+            data = json.loads(text)
+        except (json.JSONDecodeError, RecursionError) as error:
+            raise SchemaError(f"schema must be JSON: {error}") from None
+        if not is_linked(data):
+            raise SchemaError('schema must be a JSON object with a list of "tables"')
+        strange = sorted(set(data) - {"version", "title", "tables", "rules"})
+        if strange:
+            raise SchemaError(
+                f"schema ({strange[0]!r}) must hold version, title, tables and rules only"
+            )
+        rules = data.get("rules", [])
+        if not isinstance(rules, list) or not all(isinstance(rule, str) for rule in rules):
+            raise SchemaError(f"rules ({rules!r}) must be a list of texts")
+        tables = tuple(_table(entry) for entry in data["tables"])
+        return cls(tables, str(data.get("title", "")), tuple(rules))
 
     @classmethod
     def read(cls, path: str | Path) -> LinkedSchema:
@@ -366,38 +382,10 @@ def _plain(name: str) -> bool:
     return bool(name) and all(sign.isalnum() or sign in "_-" for sign in name)
 
 
-_TABLE = (
-    *("name", "file", "from", "key", "parent", "link"),
-    *("max_children", "order", "max_gap", "lookups"),
-)
-
-
-def contents(tree: LinkedSchema) -> dict[str, Any]:
-    """The contents of the file."""
-    tables = [_entry(table) for table in tree.tables]
-    rules = {"rules": [*tree.rules]} if tree.rules else {}
-    return {"version": 1, "title": tree.title, "tables": tables, **rules}
-
-
-def read_tree(text: str) -> LinkedSchema:
-    """Linked tables from JSON text."""
-    try:
-        data = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise SchemaError(f"schema must be JSON: {error}") from None
-    if not is_linked(data):
-        raise SchemaError('schema must be a JSON object with a list of "tables"')
-    strange = sorted(set(data) - {"version", "title", "tables", "rules"})
-    if strange:
-        raise SchemaError(
-            f"schema ({strange[0]!r}) must hold version, title, tables and rules only"
-        )
-    rules = data.get("rules", [])
-    if not isinstance(rules, list) or not all(isinstance(rule, str) for rule in rules):
-        raise SchemaError(f"rules ({rules!r}) must be a list of texts")
-    return LinkedSchema(
-        tuple(_table(entry) for entry in data["tables"]), str(data.get("title", "")), tuple(rules)
-    )
+# The fields of a table in a file, and what they are called here.
+_FIELDS = {"file": "file", "from": "rows_of", "key": "key", "parent": "parent", "link": "link"}
+_FIELDS |= {name: name for name in ("max_children", "order", "max_gap")}
+_TABLE = ("name", *_FIELDS, "lookups")
 
 
 def is_linked(data: Any) -> bool:
@@ -416,17 +404,8 @@ def linked_file(path: str | Path) -> bool:
 def _entry(table: LinkedTable) -> dict[str, Any]:
     """One table as JSON."""
     entry: dict[str, Any] = {"name": table.name}
-    for field, value in (
-        ("file", table.file),
-        ("from", table.rows_of),
-        ("key", table.key),
-        ("parent", table.parent),
-        ("link", table.link),
-        ("max_children", table.max_children or None),
-        ("order", table.order),
-        ("max_gap", table.max_gap),
-    ):
-        if value is not None:
+    for field, own in _FIELDS.items():
+        if (value := getattr(table, own)) not in (None, 0):
             entry[field] = value
     if table.lookups:
         entry["lookups"] = [
@@ -482,16 +461,6 @@ def _table(entry: Any) -> LinkedTable:
     gap = entry.get("max_gap")
     if isinstance(gap, bool) or not isinstance(gap, int | float | None):
         raise SchemaError(f"table {name}: max_gap ({gap!r}) must be a number")
-    return LinkedTable(
-        name,
-        schema,
-        key=entry.get("key"),
-        parent=entry.get("parent"),
-        link=entry.get("link"),
-        max_children=most,
-        order=entry.get("order"),
-        max_gap=None if gap is None else float(gap),
-        file=entry.get("file"),
-        rows_of=entry.get("from"),
-        lookups=lookups,
-    )
+    known = {own: entry[field] for field, own in _FIELDS.items() if field in entry}
+    known["max_gap"] = None if gap is None else float(gap)
+    return LinkedTable(name, schema, lookups=lookups, **known)

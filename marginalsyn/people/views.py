@@ -11,19 +11,25 @@ A view's columns are given (those of ancestors and of the child before) or its o
 from the root down: the root's from its view, all others' own columns given the others. First
 children have a view of their own, where each counts for its parent alike: among rows that share a
 person's unit, those of persons with few rows would count more.
+
+Weights of persons are estimated on a table of persons: a row each, with the root's columns, the
+numbers of children, and the columns of the first row of each child table of the root.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
+import pandas as pd
+
 from marginalsyn.errors import SchemaError
 from marginalsyn.people.tree import LinkedSchema, LinkedTable, Lookup
-from marginalsyn.table.columns import BooleanColumn, CategoricalColumn, text_of
+from marginalsyn.table.codec import Codec
+from marginalsyn.table.columns import BooleanColumn, CategoricalColumn, ListedColumn, text_of
 from marginalsyn.table.moments import MomentColumn
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn, NumberColumn
 from marginalsyn.table.rules import read_rules, rename
@@ -118,11 +124,11 @@ def views_of(tree: LinkedSchema) -> list[View]:
     """
     root = tree.root.name
     rules = _rules(tree)
-    found = [View(root, "root", root, (), _row(tree, root), _zeros(tree.root), rules[root])]
+    found = [View(root, "root", root, (), own_columns(tree, root), _zeros(tree.root), rules[root])]
     for table in tree.tables[1:]:
         path = tree.path(table.name)[:-1]
-        above = tuple(column for t in path for column in _row(tree, t.name))
-        own, zeros = _row(tree, table.name), _zeros(table)
+        above = tuple(column for t in path for column in own_columns(tree, t.name))
+        own, zeros = own_columns(tree, table.name), _zeros(table)
         named = rules[table.name]
         found.append(View(f"{table.name} first", "first", table.name, above, own, zeros, named))
         if table.max_children > 1:
@@ -162,10 +168,6 @@ def count_name(child: str) -> str:
 
 def own_columns(tree: LinkedSchema, name: str) -> tuple[ViewColumn, ...]:
     """The columns of one table in a view: its own, attributes of keys, numbers of children."""
-    return _row(tree, name)
-
-
-def _row(tree: LinkedSchema, name: str) -> tuple[ViewColumn, ...]:
     table = tree.table(name)
     tokens: tuple[str, ...] = table.schema.missing_tokens if table.schema is not None else ()
     found = [
@@ -209,14 +211,9 @@ def _later(table: LinkedTable, own: Sequence[ViewColumn]) -> tuple[ViewColumn, .
             continue
         found.append(column)
         if column.part == "value" and column.column.size > FEW_CODES:
-            same = BooleanColumn(name=same_name(column.name))
+            same = BooleanColumn(name=f"{column.name} as before")
             found.append(ViewColumn(same, table.name, "same", column.source, column.tokens))
     return tuple(found)
-
-
-def same_name(name: str) -> str:
-    """The name of the column that says whether a value repeats that of the row before."""
-    return f"{name} as before"
 
 
 def gap_column(order: AnyColumn, most: float | None = None) -> AnyColumn:
@@ -308,7 +305,7 @@ def _lookup_zeros(table: LinkedTable, lookup: Lookup) -> Iterator[dict[str, Any]
     attributes = dict(lookup.values)
     named = f"{table.name}.{lookup.column}"
     for place, column in enumerate(lookup.columns):
-        assert isinstance(column, CategoricalColumn | BooleanColumn)
+        assert isinstance(column, ListedColumn)
         whole: list[Any] = [*column.values, None]
         if isinstance(column, CategoricalColumn) and column.other:
             whole.append(column.other_label)
@@ -324,7 +321,7 @@ def _lookup_zeros(table: LinkedTable, lookup: Lookup) -> Iterator[dict[str, Any]
                 yield {named: keys, f"{named}.{column.name}": others}
 
 
-def _attribute(column: CategoricalColumn | BooleanColumn, value: str | None) -> Any:
+def _attribute(column: ListedColumn, value: str | None) -> Any:
     """The listed value that an attribute is; None where the public table has none."""
     same = [v for v in column.values if value is not None and text_of(v) == text_of(value)]
     if same or value is None:
@@ -351,3 +348,72 @@ def _fields(column: AnyColumn) -> dict[str, Any]:
     if isinstance(column, MomentColumn):
         return column.model_dump(mode="json")
     return {name: getattr(column, name) for name in type(column).model_fields}
+
+
+def person_columns(tree: LinkedSchema) -> tuple[ViewColumn, ...]:
+    """The columns of a table of persons; those of first children may be missing.
+
+    Example:
+        >>> tree = LinkedSchema.read("clinic.schema.json")
+        >>> "number of visits" in [column.name for column in person_columns(tree)]
+        True
+    """
+    found = list(own_columns(tree, tree.root.name))
+    for child in tree.children(tree.root.name):
+        for own in own_columns(tree, child.name):
+            if own.part != "count":
+                column = renamed(own.column, f"first {own.name}", nullable=True)
+                found.append(replace(own, column=column))
+    return tuple(found)
+
+
+def persons_schema(tree: LinkedSchema) -> Schema:
+    """The public schema of a table of persons: each has one row."""
+    columns = person_columns(tree)
+    tokens = dict.fromkeys(token for column in columns for token in column.tokens)
+    root = tree.root.schema
+    label = root.label if root is not None and root.label else None
+    return Schema(
+        title=tree.title,
+        columns=tuple(column.column for column in columns),
+        missing_tokens=tuple(tokens),
+        label=f"{tree.root.name}.{label}" if label else None,
+        positive=root.positive if root is not None and label else None,
+        drafted_from_data=tree.drafted_from_data,
+        unit=Unit(column=str(tree.root.key), max_rows=1),
+    )
+
+
+def persons_frame(tree: LinkedSchema, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """The persons of a release, in the order of its root."""
+    root = tree.root
+    rows = tables[root.name].reset_index(drop=True)
+    keys = rows[str(root.key)]
+    firsts = {
+        child.name: tables[child.name].drop_duplicates(str(child.link)).set_index(str(child.link))
+        for child in tree.children(root.name)
+    }
+    found: dict[str, pd.Series] = {}
+    for column in person_columns(tree):
+        if column.part == "count":
+            child = tree.table(column.source)
+            counts = tables[child.name][str(child.link)].value_counts()
+            found[column.name] = keys.map(counts).fillna(0).astype("int64")
+        elif column.table == root.name:
+            found[column.name] = values_of(rows, column, root)
+        else:
+            frame = firsts[column.table]
+            found[column.name] = values_of(frame, column, tree.table(column.table)).reindex(keys)
+    plain = pd.DataFrame({name: column.to_numpy() for name, column in found.items()})
+    return Codec(persons_schema(tree)).conform(plain)
+
+
+def values_of(frame: pd.DataFrame, column: ViewColumn, table: LinkedTable) -> pd.Series:
+    """A column of a table, or an attribute of one of its keys."""
+    if column.part == "value":
+        return frame[column.source].astype("object")
+    name, _, attribute = column.source.partition(".")
+    lookup = next(one for one in table.lookups if one.column == name)
+    place = [column.name for column in lookup.columns].index(attribute)
+    known = {key: values[place] for key, values in lookup.values}
+    return frame[name].map(lambda value: known.get(text_of(value)) if value is not None else None)

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -156,7 +156,9 @@ def _compose_same(costs: Sequence[Cost], delta: float) -> tuple[float, float]:
     # The loss distribution needs a delta far above the error of its Fourier transform, and time
     # and memory that grow with eps.
     if steps and not rho and not pure and left >= 1e-12 and options[0][0] <= 20:
-        options.append((_loss_distribution_eps(steps, left), left))
+        # Which dp-accounting rounds up.
+        eps = float(_loss_distribution(steps).get_epsilon(left)) * (1 + 1e-9)
+        options.append((eps, left))
     eps, used = min(options)
     # A hundredth of eps is not worth giving up a delta of 0.
     if not options[0][1] and options[0][0] <= 1.01 * eps:
@@ -259,28 +261,19 @@ def _renyi_curve(steps: tuple[tuple[float, float, int], ...]) -> np.ndarray:
     return accountant.rdp
 
 
+@lru_cache(maxsize=4096)
 def sampled_renyi(cost: SubsampledGaussian, order: float) -> float:
     """The Renyi divergence of sampled steps at one order, under add-remove."""
-    return _renyi_at(cost.noise_multiplier, cost.rate, cost.steps, order)
-
-
-@lru_cache(maxsize=4096)
-def _renyi_at(multiplier: float, rate: float, count: int, order: float) -> float:
     from dp_accounting.rdp import RdpAccountant
 
     accountant = RdpAccountant(orders=[order])
-    _run(accountant, ((multiplier, rate, count),))
+    _run(accountant, ((cost.noise_multiplier, cost.rate, cost.steps),))
     return float(accountant.rdp[0])
-
-
-def _loss_distribution_eps(steps: tuple[tuple[float, float, int], ...], delta: float) -> float:
-    """The same steps by their privacy loss distribution, which dp-accounting rounds up."""
-    eps = _loss_distribution(steps).get_epsilon(delta)
-    return float(eps) * (1 + 1e-9)
 
 
 @lru_cache(maxsize=16)
 def _loss_distribution(steps: tuple[tuple[float, float, int], ...]) -> PrivacyAccountant:
+    """The same steps by their privacy loss distribution."""
     from dp_accounting.pld import PLDAccountant
 
     accountant = PLDAccountant()
@@ -377,14 +370,19 @@ def find_noise_multiplier(
     """
     replace = neighbours is Neighbours.REPLACE
     rho = rho_of(eps, delta) / (4 if replace else 1)
+    guess, other = rate * math.sqrt(steps / (2 * rho)), ZCDP(rho=with_rho)
+
+    def excess(multiplier: float) -> float:
+        """By how much the steps and the zCDP charge with them exceed eps."""
+        cost = SubsampledGaussian(noise_multiplier=multiplier, rate=rate, steps=steps)
+        both = (Charge(mechanism="any", neighbours=neighbours, cost=c) for c in (cost, other))
+        return compose([*both], delta, neighbours).eps - eps
+
     if with_rho:
-        guess = rate * math.sqrt(steps / (2 * rho))
-        excess = partial(_excess, eps, delta, neighbours, rate, steps, with_rho)
         found = _root(excess, guess)
     elif rate == 1:
         found = gaussian_sigma(rho, math.sqrt(steps)) * (1 + 1e-12)
     else:
-        guess = rate * math.sqrt(steps / (2 * rho))
         one = delta / (1 + math.exp(eps / 2)) * (1 - 1e-9)
         found = _search(*((eps / 2, one) if replace else (eps, delta)), rate, steps, guess)
     if found > _MOST:
@@ -396,37 +394,17 @@ def find_noise_multiplier(
 
 def _search(eps: float, delta: float, rate: float, steps: int, guess: float) -> float:
     """The multiplier at which the steps alone cost eps."""
-    from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, SelfComposedDpEvent
     from dp_accounting.pld import PLDAccountant
 
     # A coarser grid is faster and errs on the safe side, by little where eps is large.
     interval = 1e-4 * min(max(1.0, 3 * eps), 30.0)
 
     def excess(multiplier: float) -> float:
-        event = PoissonSampledDpEvent(rate, GaussianDpEvent(multiplier))
         accountant = PLDAccountant(value_discretization_interval=interval)
-        accountant.compose(SelfComposedDpEvent(event, steps))
+        _run(accountant, ((multiplier, rate, steps),))
         return float(accountant.get_epsilon(delta)) * (1 + 1e-9) - eps
 
     return _root(excess, guess)
-
-
-def _excess(
-    eps: float,
-    delta: float,
-    neighbours: Neighbours,
-    rate: float,
-    steps: int,
-    with_rho: float,
-    multiplier: float,
-) -> float:
-    """By how much the steps and a zCDP charge with them exceed eps."""
-    cost = SubsampledGaussian(noise_multiplier=multiplier, rate=rate, steps=steps)
-    charges = [
-        Charge(mechanism="steps", neighbours=neighbours, cost=cost),
-        Charge(mechanism="other", neighbours=neighbours, cost=ZCDP(rho=with_rho)),
-    ]
-    return compose(charges, delta, neighbours).eps - eps
 
 
 def _root(excess: Callable[[float], float], guess: float) -> float:

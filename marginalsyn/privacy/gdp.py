@@ -58,7 +58,8 @@ def eps_of_mu(mu: float, delta: float) -> float:
         >>> round(eps_of_mu(0.5, 1e-9), 4)
         2.9097
     """
-    _check(mu)
+    if not 0 <= mu < math.inf:
+        raise ValueError(f"mu ({mu}) must be a number that is not negative")
     check_delta(delta, allow_large=True)
     if delta_of(0.0, mu) <= delta:
         return 0.0
@@ -149,8 +150,3 @@ def _least(holds: Callable[[float], bool], low: float, high: float) -> float:
             break
         low, high = (low, middle) if holds(middle) else (middle, high)
     return high
-
-
-def _check(mu: float) -> None:
-    if not 0 <= mu < math.inf:
-        raise ValueError(f"mu ({mu}) must be a number that is not negative")

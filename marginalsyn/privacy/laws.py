@@ -1,7 +1,7 @@
 """The laws of noise: what each is worth, what a draw costs, and how it is drawn.
 
 A law is an object with its parameters, and ``noise.draw(law, values)`` draws from it. A new law is
-a new class, here or in a file of its own, listed in ``recorded_laws.DRAWN``: everything else, from
+a new class, here or in a file of its own, listed in ``noise.DRAWN``: everything else, from
 the journal to the audits, asks the law. Only this module imports OpenDP.
 """
 

@@ -79,13 +79,9 @@ def rounded_normal(
     random_words: Callable[[int], np.ndarray],
     random_bits: Callable[[int], int],
 ) -> np.ndarray:
-    """``size`` independent draws of round(N(0, sigma^2)), int64.
+    """``size`` independent draws of round(N(0, sigma^2)), int64; one sigma, or one for each draw.
 
-    Args:
-        size: how many.
-        sigma: positive, at most ``MAX_SIGMA``; one number, or one for each draw.
-        random_words: ``random_words(k)`` gives k random uint64.
-        random_bits: ``random_bits(k)`` gives k random bits as an integer.
+    ``random_words(k)`` gives k random uint64, ``random_bits(k)`` k random bits as an integer.
     """
     from scipy.special import erfcinv
 

@@ -82,7 +82,7 @@ class Key:
 
     def uniform(self, marks: np.ndarray, *labels: int) -> np.ndarray:
         """A number in [0, 1) for every mark; other labels give other, independent numbers."""
-        drawn = sip_hash(self._drawing, [marks, *(_repeated(label, marks) for label in labels)])
+        drawn = sip_hash(self._drawing, [marks, *(np.full_like(marks, label) for label in labels)])
         return (drawn >> np.uint64(11)) * 2.0**-53
 
     def integers(self, marks: np.ndarray, below: int, *labels: int) -> np.ndarray:
@@ -154,10 +154,6 @@ def _sip_round(v: list[np.ndarray]) -> None:
 
 def _rotated(values: np.ndarray, by: int) -> np.ndarray:
     return (values << np.uint64(by)) | (values >> np.uint64(64 - by))
-
-
-def _repeated(label: int, like: np.ndarray) -> np.ndarray:
-    return np.full(len(like), label, dtype=np.uint64)
 
 
 def _check_token(token: object, kind: str, method: str) -> None:

@@ -173,14 +173,10 @@ def open_up(schema: Schema, columns: Sequence[str]) -> Schema:
     Raises:
         SchemaError: a column is unknown or not categorical, or none is open.
     """
-    data = schema.model_dump()
     for name in columns:
         if schema.column(name).kind != "categorical":
             raise SchemaError(f"column ({name!r}) must be categorical to have private categories")
-    for column in data["columns"]:
-        if column["name"] in columns:
-            column["categories"] = "private"
-    found = Schema(**data)
+    found = with_fields(schema, {name: {"categories": "private"} for name in columns})
     if not found.open:
         raise UsageError(
             'schema must have a column with "categories": "private": write that in place of a list '

@@ -16,7 +16,7 @@ import numpy as np
 
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Charge, Neighbours
-from marginalsyn.privacy.recorded_laws import samplers, used_of
+from marginalsyn.privacy.noise import samplers, used_of
 from marginalsyn.table.schema import Schema
 
 if TYPE_CHECKING:
@@ -138,8 +138,8 @@ def buy_all(
             progress.report("measure", text=f"{purchase.what} of {', '.join(purchase.names)}")
         counted = purchase.counted
         view = visit if counted == visit.schema else visit.recoded(counted)
-        data = purchase.complete(schema, view).model_dump()
-        schema = Schema(**{**data, "charges": [*schema.charges, *purchase.charges(noise)]})
+        charges = (*schema.charges, *purchase.charges(noise))
+        schema = purchase.complete(schema, view).changed(charges=charges)
     return schema
 
 
@@ -207,6 +207,5 @@ def grid_of(schema: Schema, bins: Mapping[str, Any]) -> Schema:
 
 def with_fields(schema: Schema, found: Mapping[str, Mapping[str, Any]]) -> Schema:
     """The schema with some fields of its columns replaced, by name."""
-    data = schema.model_dump()
-    data["columns"] = [{**c, **found.get(c["name"], {})} for c in data["columns"]]
-    return Schema(**data)
+    columns = [{**c.model_dump(), **found.get(c.name, {})} for c in schema.columns]
+    return schema.changed(columns=columns)

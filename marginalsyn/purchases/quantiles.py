@@ -18,10 +18,10 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -90,12 +90,6 @@ class QuantilePurchase(Purchase):
         return Grid(counts, edges, select, self.eps_each, self.neighbours)
 
 
-class Select(Protocol):
-    """The exponential mechanism on some scores."""
-
-    def __call__(self, scores: np.ndarray, *, eps: float, sensitivity: float) -> int: ...
-
-
 @dataclass(frozen=True)
 class Grid:
     """Private counts of the cells of a public grid, from which quantiles are drawn.
@@ -103,7 +97,8 @@ class Grid:
     Attributes:
         counts: integers; values outside the grid belong in its end cells.
         edges: the grid's ``len(counts) + 1`` increasing edges.
-        select: draws an index by the exponential mechanism and pays for it.
+        select: draws an index by the exponential mechanism from scores, eps and sensitivity, and
+            pays for it.
         eps: the bounded-range eps of each selection.
         neighbours: the relation; replace is valid for both, add-remove draws sharper.
 
@@ -119,7 +114,7 @@ class Grid:
 
     counts: np.ndarray
     edges: np.ndarray
-    select: Select
+    select: Callable[..., int]
     eps: float
     neighbours: Neighbours = Neighbours.REPLACE
 

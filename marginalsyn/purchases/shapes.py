@@ -163,13 +163,7 @@ def with_shapes(schema: Schema, columns: Sequence[str] | None = None) -> Schema:
     for name in columns:
         if schema.column(name).kind not in ("integer", "continuous"):
             raise SchemaError(f"column ({name!r}) must be integer or continuous to have a shape")
-    if not columns:
-        return schema
-    data = schema.model_dump()
-    for column in data["columns"]:
-        if column["name"] in columns:
-            column["shape"] = PRIVATE
-    return Schema(**data)
+    return with_fields(schema, {name: {"shape": PRIVATE} for name in columns})
 
 
 def cuts(cells: int) -> tuple[int, ...]:
@@ -191,11 +185,8 @@ def cuts(cells: int) -> tuple[int, ...]:
 def search(exact: np.ndarray, levels: Sequence[int], sigmas: Sequence[float], ask: Ask) -> Pieces:
     """Count cells with noise, and cut those that clearly hold rows, level by level.
 
-    Args:
-        exact: private counts of the grid's cells, seen by ``ask`` alone.
-        levels: how many parts each cell of a level is cut into.
-        sigmas: of the noise on every level.
-        ask: adds noise to counts of disjoint cells, and pays for them.
+    The private counts of the grid's cells, ``exact``, are seen by ``ask`` alone, which adds noise
+    and pays for it. ``levels`` has how many parts each cell of a level is cut into.
     """
     upto = np.concatenate([[0], np.cumsum(exact)])
     # Pieces so far: ends, estimates with their deviation, and which of them are to be cut.

@@ -84,10 +84,10 @@ class Entry(_Record):
     """What one run was charged, and when.
 
     ``split``: under replace, which rows the run cannot see, see
-    :func:`marginalsyn.sources.holdout.split_of`; None where a line does not record it. ``taken``:
-    the number of who may go on with the run; empty where it cannot go on. ``seeded``: the run's
-    noise can be taken away again. ``drafted``: its schema was read off the rows. The guarantee
-    covers neither.
+    :meth:`marginalsyn.sources.holdout.Holdout.split`; None where a line does not record it.
+    ``taken``: the number of who may go on with the run; empty where it cannot go on. ``seeded``:
+    the run's noise can be taken away again. ``drafted``: its schema was read off the rows. The
+    guarantee covers neither.
     """
 
     record: Literal["charge"] = "charge"

@@ -118,8 +118,8 @@ class Ledger:
             seeded: the run's noise comes from a seed, so the guarantee does not hold.
             drafted: the schema was read off the rows, so the guarantee does not cover it.
             unit: whose presence the charges protect; one unit a ledger.
-            split: which rows the run cannot see, as :func:`~marginalsyn.sources.holdout.split_of`
-                gives it; all are seen by default.
+            split: which rows the run cannot see, as
+                :meth:`~marginalsyn.sources.holdout.Holdout.split` gives it; all by default.
             id: of the line, where something is kept under it already; a new one by default.
             taken: the number of who may go on with the run; without one, nobody may.
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from marginalsyn.contract import plain
 from marginalsyn.errors import DataError, LedgerError, UsageError, reason_of
 from marginalsyn.privacy.composition import compose
-from marginalsyn.records.entries import ROWS, now
+from marginalsyn.records.entries import now
 from marginalsyn.records.ledger import Ledger
 from marginalsyn.records.runs import (
     FOLDER,
@@ -148,15 +148,13 @@ class RunRecorder:
         noise: Noise,
         trace: str | None,
         run: str,
-        delta: float,
-        drafted: bool = False,
-        unit: str = ROWS,
         split: str = "",
+        **about: Any,
     ) -> Journal | None:
         """Charge the ledger and begin a journal, or find both there; None where none can be kept.
 
         The journal is there before the charge, so that no charge is without one; a journal whose
-        charge was never made counts for nothing.
+        charge was never made counts for nothing. ``about`` goes to :meth:`Ledger.charge`.
         """
         facts = {
             **self._facts,
@@ -196,13 +194,11 @@ class RunRecorder:
             ledger.charge(
                 charges,
                 run=run,
-                delta=delta,
                 id=self.id,
                 seeded=not noise.private,
-                drafted=drafted,
-                unit=unit,
                 split=split,
                 taken=self._by if self.journal is not None else "",
+                **about,
             )
         except BaseException:
             if charged(ledger, self.id) is None:

@@ -304,7 +304,12 @@ def refuse(
     relation = book.relation
     if not charges:
         return relation
-    _refuse_other_unit(book, unit)
+    units = {entry.unit for entry in book.entries}
+    if units - {unit}:
+        raise BudgetError(
+            f"unit ({unit}) must be {' and '.join(sorted(units))}, the ledger's one unit of "
+            "privacy: losses of different units do not add up; name another --ledger"
+        )
     broken = () if void else contradicts(book, charges, split)
     if Neighbours.ADD_REMOVE in broken:
         given = next(c.neighbours for c in charges if c.neighbours is not book.neighbours)
@@ -348,15 +353,6 @@ def contradicts(
 
 def _share(split: str | None) -> str:
     return "not recorded" if split is None else split.partition(" ")[0] or "0"
-
-
-def _refuse_other_unit(book: LedgerState, unit: str) -> None:
-    units = {entry.unit for entry in book.entries}
-    if units - {unit}:
-        raise BudgetError(
-            f"unit ({unit}) must be {' and '.join(sorted(units))}, the ledger's one unit of "
-            "privacy: losses of different units do not add up; name another --ledger"
-        )
 
 
 def _refuse_over_cap(book: LedgerState, charges: Sequence[Charge], relation: Neighbours) -> None:

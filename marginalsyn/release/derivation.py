@@ -21,7 +21,7 @@ from marginalsyn.privacy.charges import (
     weakest,
 )
 from marginalsyn.privacy.gdp import pure_mu, selection_mu
-from marginalsyn.privacy.recorded_laws import (
+from marginalsyn.privacy.noise import (
     LAWS,
     UNRECORDED,
     Sampler,

@@ -16,9 +16,17 @@ import pandas as pd
 
 from marginalsyn.contract import Measurement, Model
 from marginalsyn.errors import ReleaseError
-from marginalsyn.people.drawing import persons_frame, persons_schema, values_of
 from marginalsyn.people.tree import LinkedSchema, LinkedTable
-from marginalsyn.people.views import View, joined_schema, own_columns, renamed, views_of
+from marginalsyn.people.views import (
+    View,
+    joined_schema,
+    own_columns,
+    persons_frame,
+    persons_schema,
+    renamed,
+    values_of,
+    views_of,
+)
 from marginalsyn.release import folder as single
 from marginalsyn.release.staging import measurement_problems, unpack_measurements, unpack_model
 from marginalsyn.release.statement import Statement

@@ -10,13 +10,13 @@ import pandas as pd
 
 from marginalsyn.contract import Duties, Model, check_rows
 from marginalsyn.errors import MarginalsynError, PluginError, ReleaseError, UsageError
-from marginalsyn.people.drawing import draw_rows, rows_for
 from marginalsyn.registry import GENERATORS, find
 from marginalsyn.release.folder import Release
 from marginalsyn.table.conditions import Condition, kept_rows, on_sources, read_conditions
 from marginalsyn.table.frames import frame_problems
 from marginalsyn.table.keeping import keep_rules, with_followers
 from marginalsyn.table.schema import Schema
+from marginalsyn.table.unit import draw_rows, rows_for
 from marginalsyn.validation import shown
 
 # Rows that are drawn at a time: a frame of them takes a tenth of a gigabyte or two.

@@ -17,8 +17,7 @@ from marginalsyn.errors import MarginalsynError
 from marginalsyn.people.tree import PersonUnit
 from marginalsyn.privacy.charges import Charge, Guarantee, Neighbours
 from marginalsyn.privacy.composition import Total, compose
-from marginalsyn.privacy.noise import Noise
-from marginalsyn.privacy.recorded_laws import Sampler, merge
+from marginalsyn.privacy.noise import Noise, Sampler, merge
 from marginalsyn.release import derivation
 from marginalsyn.release.derivation import SEEDED
 from marginalsyn.release.earlier import as_written

@@ -1,6 +1,6 @@
 """Exact counts over the codes of rows: in memory if they fit, otherwise in the engine.
 
-Only :mod:`marginalsyn.private` uses this; what it returns is private.
+Only :mod:`marginalsyn.access` uses this; what it returns is private.
 """
 
 from __future__ import annotations
@@ -8,8 +8,9 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
+import ibis
 import numpy as np
 
 from marginalsyn.sources.count_blocks import (
@@ -23,10 +24,7 @@ from marginalsyn.sources.count_blocks import (
 )
 from marginalsyn.sources.holdout import hashed
 from marginalsyn.sources.spark import SparkCodes
-from marginalsyn.table.engine import Connection, batches_of
-
-if TYPE_CHECKING:
-    import ibis
+from marginalsyn.table.engine import Connection, batches_of, drop, store
 
 # Codes up to this size are kept in memory; larger tables stay in an engine that can spill.
 MEMORY_BYTES = 256 * 2**20
@@ -83,18 +81,14 @@ class ArrayCodes:
 class TableCodes:
     """Codes that stay in an engine, which counts them group by group.
 
-    Args:
-        backend: the Ibis backend.
-        encoded: returns the table of the codes of some columns.
-        temporary: the name of a DuckDB table to drop at the end.
-        weighing: how much each row counts; by default one.
+    A ``temporary`` table is one of :func:`store`, to drop at the end.
     """
 
     def __init__(
         self,
         backend: Any,
         encoded: Callable[[Columns], ibis.Table],
-        temporary: str | None = None,
+        temporary: ibis.Table | None = None,
         weighing: Weighing | None = None,
     ) -> None:
         self._backend, self._encoded, self._temporary = backend, encoded, temporary
@@ -116,8 +110,7 @@ class TableCodes:
 
     def close(self) -> None:
         if self._temporary is not None:
-            # Ibis 12 writes a DROP TABLE that DuckDB does not parse with sqlglot 30.
-            self._backend.con.execute(f'DROP TABLE IF EXISTS temp.main."{self._temporary}"')
+            drop(self._backend, self._temporary)
             self._temporary = None
 
     def _groups(self, task: Task) -> Iterator[tuple[list[np.ndarray], np.ndarray]]:
@@ -238,7 +231,8 @@ def load(
                 chunks[name].append(values.to_numpy(zero_copy_only=False))
     if rows * width > MEMORY_BYTES:
         chunks.clear()
-        return _spillable(connection.backend, table, weighing)
+        kept = store(connection.backend, table)
+        return TableCodes(connection.backend, lambda names: kept.select(*names), kept, weighing)
     # One column at a time, so that no more than one is in memory twice.
     return ArrayCodes(
         {
@@ -294,15 +288,6 @@ def stream(backend: Any, table: ibis.Table, size: int, kind: np.dtype) -> Iterat
                 yield rows
 
 
-def _spillable(backend: Any, table: ibis.Table, weighing: Weighing | None) -> TableCodes:
-    from ibis import util
-
-    name = util.gen_name("codes")
-    backend.create_table(name, table, temp=True)
-    kept = backend.table(name, database=("temp", "main"))
-    return TableCodes(backend, lambda columns: kept.select(*columns), name, weighing)
-
-
 def grouping_sets(backend: Any, table: ibis.Table, sets: Sequence[Sequence[str]]) -> str:
     """SQL that counts the rows of ``table`` in the groups of every set of its columns.
 
@@ -334,8 +319,6 @@ def _count_sets(
     backend: Any, table: ibis.Table, sets: Sequence[Columns]
 ) -> list[tuple[list[np.ndarray], np.ndarray]]:
     """For every set of columns its groups, as one array of codes a column, and their counts."""
-    import ibis
-
     wanted = list(dict.fromkeys(tuple(sorted(names)) for names in sets))
     schema = ibis.schema({**dict.fromkeys(table.columns, "int32"), COUNT: "int64"})
     query = backend.sql(grouping_sets(backend, table, wanted), schema=schema)

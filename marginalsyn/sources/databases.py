@@ -13,17 +13,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import ibis
 
 from marginalsyn.defaults import PASSWORD
 from marginalsyn.errors import DataError, MarginalsynError, MissingExtraError, UsageError
 from marginalsyn.sources.relations import Place, Rows, find_place, find_rows
 from marginalsyn.table.engine import first_line, private_engine
 from marginalsyn.validation import check_address, like
-
-if TYPE_CHECKING:
-    import ibis
 
 # Where a table is not there, so many of the others are named.
 MOST_TABLES = 8
@@ -107,12 +106,7 @@ def ask(address: Address, tables: Sequence[str], *, start: bool) -> list[Rows | 
     """Which rows names of tables stand for, in a database that can be asked.
 
     The connection to a server is kept for whoever opens the table next. None stands for a table
-    that is not there.
-
-    Args:
-        address: of the database.
-        tables: the names.
-        start: start a Spark session, or connect to one, where none is running here.
+    that is not there. With ``start`` a session of Spark begins where none is running here.
 
     Raises:
         DataError: the database does not answer, or refuses.
@@ -160,8 +154,10 @@ def _reached(address: Address, table: str) -> Iterator[None]:
 def reach(address: Address) -> Any:
     """The engine that has the tables of an address."""
     if address.scheme == "duckdb":
+        if not Path(address.path).is_file():
+            raise DataError(f"data (duckdb://{address.path}) must be an existing DuckDB file")
         backend = private_engine()
-        attach(backend, address.path)
+        backend.attach(address.path, name="source", read_only=True)
         return backend
     if address.scheme in ("spark", "sc"):
         return spark(address.remote)
@@ -216,21 +212,12 @@ def shown_url(url: str) -> str:
     return f"{parts.scheme.lower()}://{user.partition(':')[0]}{at}{host}{parts.path}"
 
 
-def attach(backend: Any, path: str) -> None:
-    """Attach a DuckDB file as ``source``, read only."""
-    if not Path(path).is_file():
-        raise DataError(f"data (duckdb://{path}) must be an existing DuckDB file")
-    backend.attach(path, name="source", read_only=True)
-
-
 def spark(remote: str | None = None) -> Any:
     """Connect to a Spark Connect server, to the active session, or to a local one."""
     try:
         from pyspark.sql import SparkSession
     except ImportError:
         raise MissingExtraError("a Spark table", "spark") from None
-    import ibis
-
     if remote is None:
         return ibis.pyspark.connect(SparkSession.builder.getOrCreate())
     try:
@@ -245,8 +232,6 @@ def spark(remote: str | None = None) -> Any:
 
 def connect(scheme: str, address: str) -> Any:
     """Connect to a database server; passwords may come from the engine's own files."""
-    import ibis
-
     engine = "postgres" if scheme.startswith("postgres") else scheme
     try:
         return ibis.connect(address)

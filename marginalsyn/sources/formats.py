@@ -23,6 +23,8 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from marginalsyn.errors import DataError, UsageError
 
 # Times of these units since 1970, or of fewer, have a text in DuckDB.
@@ -33,7 +35,6 @@ UNSAID = {"None", "Int(bitWidth=32, isSigned=true)", "Int(bitWidth=64, isSigned=
 
 def read_parquet_schema(path: Path) -> Any:
     """Return the schema in a Parquet file's footer."""
-    import pyarrow as pa
     from pyarrow import parquet
 
     try:
@@ -64,8 +65,6 @@ def described(path: Path) -> dict[str, tuple[Any, str]]:
 
     By name, the Arrow type that values are stored as, and SQL that reads one of them.
     """
-    import pyarrow as pa
-
     schema = read_parquet_schema(path)
     leaves = {leaf.path: leaf for leaf in map(schema.column, range(len(schema.names)))}
     found = {}
@@ -89,7 +88,6 @@ def read_rows(
     backend: Any, name: str, paths: Sequence[Path], readings: Mapping[str, tuple[Any, str]]
 ) -> None:
     """Make Parquet files a view of DuckDB's, of the columns that ``described`` names."""
-    import pyarrow as pa
     from pyarrow import dataset
 
     def quoted(text: str) -> str:
@@ -115,8 +113,6 @@ def _reading(kind: Any) -> tuple[Any, str] | None:
     None of types that hold bytes, or several values. What is no text, date or time is null, or a
     text with its bytes as ``\\xFF``.
     """
-    import pyarrow as pa
-
     of = pa.types
     if of.is_string(kind) or of.is_large_string(kind) or of.is_string_view(kind):
         # No batch of texts is too long for it.
@@ -149,8 +145,6 @@ def _reading(kind: Any) -> tuple[Any, str] | None:
 
 def _storage(kind: Any) -> Any:
     """The type that values of an extension type are stored as; all others as they are."""
-    import pyarrow as pa
-
     return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
 
 
@@ -330,8 +324,6 @@ def _copy_lines(path: Path, _: str | None, target: Path) -> None:
 
 
 def _arrow(path: Path) -> Any:
-    import pyarrow as pa
-
     try:
         source = pa.memory_map(str(path))
         try:
@@ -347,7 +339,6 @@ def _arrow_names(path: Path, _: str | None) -> list[str]:
 
 
 def _copy_arrow(path: Path, _: str | None, target: Path) -> None:
-    import pyarrow as pa
     from pyarrow import parquet
 
     try:

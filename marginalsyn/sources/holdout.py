@@ -24,15 +24,20 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
+
+import ibis
+import ibis.expr.datatypes as dt
 
 from marginalsyn import defaults
 from marginalsyn.errors import UsageError
 from marginalsyn.privacy.charges import Neighbours
+from marginalsyn.table.encoding import fields, number, plain, step
+from marginalsyn.table.engine import call
 
 if TYPE_CHECKING:
-    import ibis
     import ibis.expr.types as ir
 
     from marginalsyn.access.private_table import PrivateTable
@@ -49,47 +54,74 @@ LARGEST = 1e249
 TRUE, FALSE = ("true", "TRUE"), ("false", "FALSE")
 
 
-def part(
-    table: ibis.Table,
-    *,
-    share: float,
-    salt: str,
-    held_out: bool,
-    by: ir.Value | None = None,
-    engine: str = "duckdb",
-) -> ibis.Table:
-    """Return the rows that are held out, or the others.
+@dataclass(frozen=True)
+class Holdout:
+    """The rows that no visit sees: a share, chosen by a salt, and the neighbouring relation.
 
-    Args:
-        table: all rows.
-        share: the expected share of rows held out, between 0 and 1.
-        salt: any text; another salt holds out other rows.
-        held_out: which of the two parts to return.
-        by: rows that agree in this text fall into the same part; by default each row for itself.
-        engine: that runs the query, as ibis names it.
+    The share is an expected one; ``salt`` is any text, and another one holds out other rows.
     """
-    import ibis
 
-    bound = f"{round(share * 16**DIGITS):0{DIGITS}x}"
+    share: float
+    salt: str
+    neighbours: Neighbours
 
-    def chosen(rows: ibis.Table, key: ir.Value) -> ibis.Table:
-        digest = hashed(key, engine).substr(0, DIGITS)
-        return rows.filter(digest < bound if held_out else digest >= bound)
+    def __post_init__(self) -> None:
+        if not 0 <= self.share < 1:
+            raise UsageError(f"holdout ({self.share}) must be at least 0 and below 1, such as 0.2")
 
-    if by is not None:
-        # As earlier versions chose persons.
-        own = salt.removeprefix(defaults.SPLIT_RULE)
-        return chosen(table, ibis.literal(own + MARK) + ibis.coalesce(by, ""))
-    own = _free_prefix(table.columns)
-    known, alike, place = (own + name for name in ("known", "alike", "place"))
-    found = _digested(table, own, salt, engine)
-    order = found[place] if engine == "duckdb" else found[alike]
-    number = ibis.row_number().over(ibis.window(group_by=found[alike], order_by=order)) + 1
-    found = found.mutate(**{own + "number": number.cast("string")}).view()
-    kept = chosen(found, found[known] + ibis.literal(MARK) + found[own + "number"])
-    # Our own engine keeps the order of rows, which a window does not.
-    kept = kept.order_by(place) if engine == "duckdb" else kept
-    return kept.select(*table.columns).view()
+    def part(
+        self,
+        table: ibis.Table,
+        engine: str,
+        *,
+        held_out: bool,
+        by: ir.Value | None = None,
+    ) -> ibis.Table:
+        """Return the rows that are held out, or the others; every row where there is no share.
+
+        Rows that agree in the text ``by`` fall into the same part; by default each row for itself.
+        ``engine`` runs the query, as ibis names it.
+        """
+        if not self.share:
+            return table
+        bound = f"{round(self.share * 16**DIGITS):0{DIGITS}x}"
+
+        def chosen(rows: ibis.Table, key: ir.Value) -> ibis.Table:
+            digest = hashed(key, engine).substr(0, DIGITS)
+            return rows.filter(digest < bound if held_out else digest >= bound)
+
+        if by is not None:
+            # As earlier versions chose persons.
+            own = self.salt.removeprefix(defaults.SPLIT_RULE)
+            return chosen(table, ibis.literal(own + MARK) + ibis.coalesce(by, ""))
+        own = _free_prefix(table.columns)
+        known, alike, place = (own + name for name in ("known", "alike", "place"))
+        found = _digested(table, own, self.salt, engine)
+        order = found[place] if engine == "duckdb" else found[alike]
+        number = ibis.row_number().over(ibis.window(group_by=found[alike], order_by=order)) + 1
+        found = found.mutate(**{own + "number": number.cast("string")}).view()
+        kept = chosen(found, found[known] + ibis.literal(MARK) + found[own + "number"])
+        # Our own engine keeps the order of rows, which a window does not.
+        kept = kept.order_by(place) if engine == "duckdb" else kept
+        return kept.select(*table.columns).view()
+
+    def split(self, *fields: str) -> str:
+        """A name of the hold-out, for ledgers; empty where no row is held out.
+
+        How a text is read and what of a row is hashed, ``fields``, decides as well.
+        """
+        if not self.share:
+            return ""
+        text = json.dumps([self.salt, *fields])
+        return f"{self.share!r} {hashlib.sha256(text.encode()).hexdigest()}"
+
+    @property
+    def random(self) -> bool:
+        """Whether the salt is as a workspace draws it, 128 random bits: no hash leads to it.
+
+        Of any other salt no hash may be published: whoever guesses it would know who is held out.
+        """
+        return re.fullmatch("[0-9a-f]{32}", self.salt.removeprefix(defaults.SPLIT_RULE)) is not None
 
 
 def _digested(table: ibis.Table, own: str, salt: str, engine: str) -> ibis.Table:
@@ -102,10 +134,6 @@ def _digested(table: ibis.Table, own: str, salt: str, engine: str) -> ibis.Table
     a truth value and its name, and a moment at midnight and its date. What the text leaves out, the
     rest, distinguishes whatever has codes of its own.
     """
-    import ibis
-
-    from marginalsyn.table.encoding import step
-
     # Sorted, so that the order of the columns in the source does not matter. Names of our own are
     # short, since PostgreSQL cuts long ones off.
     values = [_values(table[name]) for name in sorted(table.columns)]
@@ -167,8 +195,6 @@ def _digested(table: ibis.Table, own: str, salt: str, engine: str) -> ibis.Table
 
 def _values(source: ir.Value) -> list[ir.Value]:
     """The fields of a value that codes can tell, decimal numbers as texts."""
-    from marginalsyn.table.encoding import fields, plain
-
     if source.type().is_decimal():
         return [source.cast("string")]
     return fields(plain(source))
@@ -176,10 +202,6 @@ def _values(source: ir.Value) -> list[ir.Value]:
 
 def _number(value: ir.Value) -> ir.Value:
     """The double in a text, null where it is none or a plain whole number."""
-    import ibis
-
-    from marginalsyn.table.encoding import number
-
     # Most texts begin with no sign or digit: no need to seek a number in them.
     likely = value.ascii_str().between(43, 57) & ~value.re_search(WHOLE)
     return ibis.ifelse(likely, number(value), ibis.null("float64"))
@@ -187,8 +209,6 @@ def _number(value: ir.Value) -> ir.Value:
 
 def _word(value: ir.Value) -> ir.Value:
     """The text of a text that is no number."""
-    import ibis
-
     day = value.left(value.length() - len(MIDNIGHT))
     true, false = (value.isin(TRUE), "True"), (value.isin(FALSE), "False")
     return ibis.cases(true, false, (value.endswith(MIDNIGHT), day), else_=value)
@@ -196,8 +216,6 @@ def _word(value: ir.Value) -> ir.Value:
 
 def _rest(value: ir.Value) -> ir.Value:
     """What it leaves out. By its length no text passes for two; whole numbers leave out nothing."""
-    import ibis
-
     size = value.length().cast("string")
     return ibis.cases(
         (value.isin([*TRUE, *FALSE]), value),
@@ -214,8 +232,6 @@ def _rest(value: ir.Value) -> ir.Value:
 
 def _scaled(value: ir.Value) -> ir.Value:
     """The size of a double, in the middle of the range; 0 beyond it, null beyond all."""
-    import ibis
-
     size = value.abs()
     return ibis.cases(
         (size > LARGEST, ibis.null("float64")),
@@ -227,8 +243,6 @@ def _scaled(value: ir.Value) -> ir.Value:
 
 
 def _digits(scaled: ir.Value) -> ir.Value:
-    import ibis
-
     whole, point = scaled.floor(), ibis.literal(".")
     fraction = (scaled - whole) * 2.0**53
     high = fraction.floor()
@@ -244,8 +258,6 @@ def _digits(scaled: ir.Value) -> ir.Value:
 
 def _start(value: ir.Value) -> ir.Value:
     """The sign and range of a double."""
-    import ibis
-
     size, sign = value.abs(), ibis.ifelse(value < 0, "-", "")
     return ibis.cases(
         (size > LARGEST, sign + "inf"),
@@ -257,8 +269,6 @@ def _start(value: ir.Value) -> ir.Value:
 
 def _left(value: ir.Value) -> ir.Value:
     """What the text of a double leaves out: sizes out of range, and the sign of a zero."""
-    import ibis
-
     size, own = value.abs(), value.cast("string")
     return ibis.cases(
         (size >= 2.0**162, own),
@@ -278,19 +288,7 @@ def _free_prefix(columns: Iterable[str]) -> str:
 
 def hashed(text: ir.Value, engine: str) -> ir.Value:
     """The digest of a text in hexadecimal digits; the same in every engine that can make one."""
-    import ibis
-    import ibis.expr.datatypes as dt
-
     # Ibis 12 has no digest for three engines, which have the functions.
-    def two(value: Any, how: Any) -> Any: ...
-
-    def one(value: Any) -> Any: ...
-
-    def call(name: str, to: Any, value: Any, *how: Any) -> ir.Value:
-        kinds = (value.type(), *(dt.infer(each) for each in how))
-        made = ibis.udf.scalar.builtin(two if how else one, name=name, signature=(kinds, to))
-        return made(value, *how)
-
     if engine == "snowflake":
         return call("sha2", dt.string, text, 256)
     if engine == "bigquery":
@@ -299,28 +297,6 @@ def hashed(text: ir.Value, engine: str) -> ir.Value:
         octets = call("convert_to", dt.binary, text, "UTF8")
         return call("encode", dt.string, call("sha256", dt.binary, octets), "hex")
     return text.hexdigest("sha256")
-
-
-def split_of(share: float, salt: str, *fields: str) -> str:
-    """A name of a hold-out, for ledgers; empty where no row is held out.
-
-    Args:
-        share: of the rows that are held out.
-        salt: picks them.
-        fields: how a text is read and what of a row is hashed, which decides as well.
-    """
-    if not share:
-        return ""
-    text = json.dumps([salt, *fields])
-    return f"{share!r} {hashlib.sha256(text.encode()).hexdigest()}"
-
-
-def is_random(salt: str) -> bool:
-    """Whether a salt is as a workspace draws it, 128 random bits: nobody finds it by its hash.
-
-    Of any other salt no hash may be published: whoever guesses it would know who is held out.
-    """
-    return re.fullmatch("[0-9a-f]{32}", salt.removeprefix(defaults.SPLIT_RULE)) is not None
 
 
 def check_split(table: PrivateTable, statement: Statement) -> None:

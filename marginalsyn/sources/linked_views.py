@@ -27,17 +27,17 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
+import ibis
+
 from marginalsyn.people.tree import LinkedSchema, LinkedTable
 from marginalsyn.people.views import View, ViewColumn, own_columns, views_of
-from marginalsyn.sources.holdout import part
+from marginalsyn.sources.holdout import Holdout
 from marginalsyn.sources.persons import AMOUNT, ROOT, fingerprinted, keyed, shared, turn, written
 from marginalsyn.table import encoding
 
 if TYPE_CHECKING:
-    import ibis
     import ibis.expr.types as ir
 
-    from marginalsyn.access.rows import Holdout
     from marginalsyn.table.schema import AnyColumn
 
 LINK, KEY, _PLACE, _TURN = (f"marginalsyn_{name}" for name in ("link", "key", "place", "turn"))
@@ -47,14 +47,10 @@ Keep = Callable[["ibis.Table"], "ibis.Table"]
 
 
 class Forest:
-    """The views of linked tables that lie in one engine.
+    """The views of linked tables that lie in one engine, as queries.
 
-    Args:
-        tree: tables, keys and links.
-        tables: the rows of every table that has rows of its own.
-        holdout: which persons are not seen.
-        engine: that runs the queries, as ibis names it.
-        keep: stores what several views share, where the engine is ours.
+    ``tables`` has the rows of every table that has rows of its own, and ``keep`` stores what
+    several views share, where the engine is ours.
     """
 
     def __init__(
@@ -63,10 +59,10 @@ class Forest:
         tables: Mapping[str, ibis.Table],
         holdout: Holdout,
         engine: str = "duckdb",
-        keep: Keep = lambda table: table,
+        keep: Keep | None = None,
     ) -> None:
         self.tree, self.tables, self.holdout = tree, tables, holdout
-        self.engine, self._store = engine, keep
+        self.engine, self._store = engine, keep or (lambda table: table)
         self.views = {view.name: view for view in views_of(tree)}
         self._own = {table.name: own_columns(tree, table.name) for table in tree.tables}
         self._later = {v.table: v.own for v in self.views.values() if v.kind == "next"}
@@ -95,14 +91,11 @@ class Forest:
     def real(self, name: str, *, held_out: bool = False) -> ibis.Table:
         """All rows of a table whose person is seen (or held out), as they lie, none cut off."""
         table = self.tree.table(name)
+        if table.rows_of:
+            return self.root_rows(held_out=held_out).drop(_TURN, KEY)
         if table.parent is None:
-            rows = self.tables[table.rows_of or name]
-            if table.rows_of:
-                ranked = self.ranked(rows, str(table.key), table)
-                first = self.first_rows(ranked, self.tree.table(table.rows_of))
-                found = first.drop(_TURN).rename(**{KEY: LINK}).view()
-            else:
-                found = rows.mutate(**{KEY: keyed(rows[str(table.key)], self.engine)}).view()
+            rows = self.tables[name]
+            found = rows.mutate(**{KEY: keyed(rows[str(table.key)], self.engine)}).view()
             return self.side(found.filter(found[KEY].notnull()).view(), held_out).drop(KEY)
         above = self.real(table.parent, held_out=held_out)
         parent = self.tree.table(table.parent)
@@ -115,23 +108,8 @@ class Forest:
 
     def _make_persons(self) -> ibis.Table:
         """One row for each person who is seen: key and codes."""
-        import ibis
-
         root = self.tree.root
-        rows = self.tables[root.rows_of or root.name]
-        found = self.ranked(rows, str(root.key), root)
-        if root.rows_of:
-            # The person's columns are those of the first row by the order.
-            child = self.tree.table(root.rows_of)
-            columns = [*self._valued(root), *self._ordering(child)]
-            coded = self._encoded(found, columns, (LINK, _TURN))
-            first = ibis.window(group_by=coded[LINK], order_by=self._by_order(coded, child))
-            coded = coded.mutate(**{_PLACE: ibis.row_number().over(first)}).view()
-            found = coded.filter(coded[_PLACE] == 0).view()
-        else:
-            found = found.filter(found[_TURN] == 0).view()
-            found = self._encoded(found, self._valued(root), (LINK,))
-        found = self.side(found.rename(**{KEY: LINK}), False).view()
+        found = self._encoded(self.root_rows(), self._valued(root), (KEY,))
         found = self._with_counts(found, root)
         own = [self._alias[column.name] for column in self._own[root.name]]
         return self._store(found.select(**{ROOT: found[KEY], KEY: found[KEY]}, **_same(found, own)))
@@ -141,8 +119,6 @@ class Forest:
 
         Everything is a function of the rows with one link, over all of them before any is cut off.
         """
-        import ibis
-
         table, rows = self.tree.table(name), self.tables[name]
         found = self.ranked(rows, str(table.link), table)
         kept = [LINK, _TURN, *([KEY] if table.key else [])]
@@ -197,16 +173,11 @@ class Forest:
         self, rows: ibis.Table, columns: Sequence[ViewColumn], kept: Sequence[str]
     ) -> ibis.Table:
         """Codes by alias, the columns that are kept, and the amount of what orders rows."""
-        import ibis
-
         values: dict[str, ir.Value] = {}
         seen: dict[str, tuple[AnyColumn, ViewColumn]] = {}
         for column in columns:
             alias = self._alias[column.name]
-            if column.part == "attribute":
-                values[alias] = self.attribute(rows, column)
-            else:
-                values[alias] = rows[column.source]
+            values[alias] = self.value(rows, column)
             seen[alias] = column.column.model_copy(update={"name": alias}), column
         found = rows.select(*[rows[name] for name in kept], **values).view()
         if not columns:
@@ -223,10 +194,10 @@ class Forest:
                 amounts[f"amount_{alias}"] = ibis.coalesce(amount, ibis.null("float64"))
         return ready.select(*[ready[name] for name in kept], **codes, **amounts).view()
 
-    def attribute(self, rows: ibis.Table, column: ViewColumn) -> ir.Value:
-        """The attribute of a key to a public table, which the schema holds."""
-        import ibis
-
+    def value(self, rows: ibis.Table, column: ViewColumn) -> ir.Value:
+        """A column of a table as it lies, or an attribute of a key, which the schema holds."""
+        if column.part != "attribute":
+            return rows[column.source]
         table = self.tree.table(column.table)
         for lookup in table.lookups:
             for place, known in enumerate(lookup.columns):
@@ -238,61 +209,49 @@ class Forest:
 
     def _with_counts(self, rows: ibis.Table, table: LinkedTable) -> ibis.Table:
         """The rows with the codes of their numbers of children, each by its own key."""
-        import ibis
-
         for column in self._own[table.name]:
-            if column.part != "count":
-                continue
-            child, alias = self.tree.table(column.source), self._alias[column.name]
-            counts = self.numbers(child)
-            joined = rows.left_join(counts, rows[KEY] == counts["of"]).view()
-            number = ibis.coalesce(joined["number"], 0).cast("float64")
-            # A blank key refers to nobody: no child has one.
-            code = encoding.code(number, column.column, ())
-            rows = joined.mutate(**{alias: code}).drop("of", "number").view()
+            if column.part == "count":
+                alias = self._alias[column.name]
+                rows = self.with_number(rows, self.tree.table(column.source), alias)
+                # A blank key refers to nobody: no child has one.
+                code = encoding.code(rows[alias].cast("float64"), column.column, ())
+                rows = rows.mutate(**{alias: code}).view()
         return rows
 
     def first_rows(self, rows: ibis.Table, table: LinkedTable) -> ibis.Table:
         """Of ranked rows of a table, the first one with each link, as it lies."""
-        import ibis
-
         names = rows.columns
         coded = self._encoded(rows, self._ordering(table), names)
         window = ibis.window(group_by=coded[LINK], order_by=self._by_order(coded, table))
         coded = coded.mutate(**{_PLACE: ibis.row_number().over(window)}).view()
         return coded.filter(coded[_PLACE] == 0).select(*names).view()
 
-    def root_rows(self) -> ibis.Table:
-        """Of every person who is seen one row as it lies, with its key in ``KEY``."""
+    def root_rows(self, *, held_out: bool = False) -> ibis.Table:
+        """Of every person who is seen (or held out) one row as it lies, with its key in ``KEY``.
+
+        Where the root is made from the rows of another table, that is the first by their order.
+        """
         root = self.tree.root
         found = self.ranked(self.tables[root.rows_of or root.name], str(root.key), root)
         if root.rows_of:
             found = self.first_rows(found, self.tree.table(root.rows_of))
         else:
             found = found.filter(found[_TURN] == 0).view()
-        return self.side(found.rename(**{KEY: LINK}).view(), False)
+        return self.side(found.rename(**{KEY: LINK}).view(), held_out)
 
-    def numbers(self, child: LinkedTable) -> ibis.Table:
-        """How many rows of a table belong to each key that has any: ``of`` and ``number``."""
-        import ibis
-
+    def with_number(self, rows: ibis.Table, child: LinkedTable, name: str) -> ibis.Table:
+        """The rows with a column of how many rows of a child table belong to each by its key."""
         others = self.tables[child.name]
         others = others.select(**{"of": keyed(others[str(child.link)], self.engine)}).view()
         named = others.filter(others["of"].notnull())
-        return named.group_by("of").aggregate(number=ibis._.count())
+        counts = named.group_by("of").aggregate(number=ibis._.count())
+        joined = rows.left_join(counts, rows[KEY] == counts["of"]).view()
+        number = ibis.coalesce(joined["number"], 0)
+        return joined.mutate(**{name: number}).drop("of", "number").view()
 
     def side(self, rows: ibis.Table, held_out: bool) -> ibis.Table:
         """The persons of one part, by their key."""
-        if not self.holdout.share:
-            return rows
-        return part(
-            rows,
-            share=self.holdout.share,
-            salt=self.holdout.salt,
-            held_out=held_out,
-            by=rows[KEY],
-            engine=self.engine,
-        )
+        return self.holdout.part(rows, self.engine, held_out=held_out, by=rows[KEY])
 
     def _ordering(self, table: LinkedTable) -> list[ViewColumn]:
         """The column that orders a table's rows, if there is one."""
@@ -305,8 +264,6 @@ class Forest:
 
     def _by_order(self, rows: ibis.Table, table: LinkedTable) -> list[ir.Value]:
         """A total order of rows with one link: by the order's column, missing last, then hashes."""
-        import ibis
-
         if not self._ordering(table):
             return [rows[_TURN]]
         amount = rows[self._amount(table)]

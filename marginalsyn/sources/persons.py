@@ -25,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import ibis
 import numpy as np
 
 from marginalsyn.sources.holdout import hashed
@@ -33,7 +34,6 @@ from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
 from marginalsyn.table.schema import Schema
 
 if TYPE_CHECKING:
-    import ibis
     import ibis.expr.types as ir
 
     from marginalsyn.table.unit import SurveyWeight, Unit
@@ -71,16 +71,10 @@ def bounded(
     ``numbered`` adds a number for each person, by which the person's rows are found again. Numbers
     depend on who else is there: they may group rows, and nothing more.
     """
-    import ibis
-
     columns = table.columns
     found = fingerprinted(_named(table, unit, engine), columns, _PERSON, engine)
     first = _first(found[unit.order]) if unit.order else []
-    ordered = ibis.window(
-        group_by=found[_PERSON],
-        order_by=[*first, found[_HASH], *[found[name] for name in columns], found[_TWIN]],
-    )
-    found = found.mutate(**{_PLACE: ibis.row_number().over(ordered)}).view()
+    found = found.mutate(**{_PLACE: turn(found, columns, _PERSON, first)}).view()
     kept = found.filter(found[_PLACE] < unit.max_rows)
     spare = _spare(kept[_ROWS], unit.max_rows)
     code = 2 * kept[_ROWS] + ibis.ifelse(kept[_PLACE] < spare, 1, 0).cast("int64")
@@ -97,14 +91,8 @@ def fingerprinted(
 ) -> ibis.Table:
     """Rows with a hash of their content and of their rank among equal ones of the same person.
 
-    Args:
-        table: the rows.
-        columns: that make up their content.
-        by: the column that names the person.
-        engine: that runs the query, as ibis names it.
+    ``columns`` make up the content, and the column ``by`` names the person.
     """
-    import ibis
-
     texts = [_text_to_hash(table[name]) for name in columns]
     content = [ibis.coalesce(text.length().cast("string") + ":" + text, "") for text in texts]
     found = table.mutate(**{_CONTENT: hashed(ibis.literal("\x1f").join(content), engine)}).view()
@@ -116,11 +104,14 @@ def fingerprinted(
     return found.mutate(**{_HASH: hashed(key, engine)}).drop(_CONTENT).view()
 
 
-def turn(table: ibis.Table, columns: Sequence[str], by: str) -> ir.Value:
-    """The place of a fingerprinted row among those of its person, from 0: as good as random."""
-    import ibis
+def turn(
+    table: ibis.Table, columns: Sequence[str], by: str, first: Sequence[ir.Value] = ()
+) -> ir.Value:
+    """The place of a fingerprinted row among those of its person, from 0.
 
-    order = [table[_HASH], *[table[name] for name in columns], table[_TWIN]]
+    What is to come ``first`` decides, then its hash, which is as good as random.
+    """
+    order = [*first, table[_HASH], *[table[name] for name in columns], table[_TWIN]]
     return ibis.row_number().over(ibis.window(group_by=table[by], order_by=order))
 
 
@@ -130,8 +121,6 @@ def weighed(table: ibis.Table, weight: SurveyWeight) -> ibis.Table:
     A code is a function of its row alone, from 0 to ``PARTS`` whatever stands there: so much, and
     no more, one row adds to a count. The column of codes is clipped once more when it is encoded.
     """
-    import ibis
-
     column = ContinuousColumn(
         name=weight.column,
         lower=0,
@@ -156,8 +145,6 @@ def weights(most: int) -> np.ndarray:
 
 def shared(rows: ibis.Table, depth: int) -> ibis.Table:
     """Rows of a view with their shares of a person's unit: whole numbers that sum to it exactly."""
-    import ibis
-
     amount: ir.Value = ibis.literal(WHOLE, "int64")
     found = rows.mutate(**{AMOUNT: amount}).view()
     for level in range(1, depth + 1):
@@ -190,8 +177,6 @@ def written(value: ir.Value) -> ir.Value:
     A whole number has one text, whatever the type of its column: pandas makes all numbers of a
     column fractions where a single row lacks one.
     """
-    import ibis
-
     if value.type().is_struct():
         return ibis.coalesce(*[written(value[name]) for name in value.names])  # type: ignore[attr-defined]
     if value.type().is_floating():
@@ -203,8 +188,6 @@ def written(value: ir.Value) -> ir.Value:
 
 def _text_to_hash(value: ir.Value) -> ir.Value:
     """A text of a value for its row's hash, the same for a number in columns of any type."""
-    import ibis
-
     if value.type().is_struct():
         return ibis.coalesce(*[_text_to_hash(value[name]) for name in value.names])  # type: ignore[attr-defined]
     # A decimal's type is a database's own; it may be no double at all.
@@ -215,16 +198,12 @@ def _text_to_hash(value: ir.Value) -> ir.Value:
 
 def keyed(value: ir.Value, engine: str = "duckdb") -> ir.Value:
     """A digest of a key's text, by which keys are compared; null where it names nobody."""
-    import ibis
-
     text = written(value)
     return ibis.ifelse(text.length() > 0, hashed(text, engine), ibis.null("string"))
 
 
 def _named(table: ibis.Table, unit: Unit, engine: str) -> ibis.Table:
     """The rows that belong to someone, with the person, and the number of the person's rows."""
-    import ibis
-
     found = table.mutate(**{_PERSON: keyed(table[unit.column], engine)}).view()
     found = found.filter(found[_PERSON].notnull()).view()
     rows = found.count().over(ibis.window(group_by=found[_PERSON]))
@@ -236,8 +215,6 @@ def _named(table: ibis.Table, unit: Unit, engine: str) -> ibis.Table:
 
 def _first(value: ir.Value) -> list[ir.Value]:
     """Keys that sort by a column: rows that lack it last, numbers by size, texts as texts."""
-    import ibis
-
     texts = written(value)
     numbers = ibis.coalesce(*[number(field) for field in fields(plain(value))])
     least = ibis.literal(-1e300)
@@ -251,6 +228,4 @@ def _first(value: ir.Value) -> list[ir.Value]:
 
 def _spare(rows: ir.Value, most: int) -> ir.Value:
     """``WHOLE mod k``: how many rows of a person weigh one more, by the number of rows."""
-    import ibis
-
     return ibis.cases(*[(rows == k, WHOLE % k) for k in range(1, most + 1)], else_=0)

@@ -1,7 +1,7 @@
 """Sources of private rows: a frame, files or a database table, opened as an Ibis table.
 
 Opening a source reads its layout only: names and types of columns, a CSV file's header line.
-Rows are read by the table that :meth:`Source.connect` returns, which :mod:`marginalsyn.private`
+Rows are read by the table that :meth:`Source.connect` returns, which :mod:`marginalsyn.access`
 asks for after the ledger holds the charge. No message repeats anything that a row holds.
 """
 
@@ -16,11 +16,16 @@ import json
 import re
 import shutil
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import ibis
+import numpy as np
+import pandas as pd
+from pandas.util import hash_array
 
 from marginalsyn.errors import DataError, UsageError
 from marginalsyn.sources.databases import in_plain_types, open_urls
@@ -32,6 +37,7 @@ from marginalsyn.sources.formats import (
     read_rows,
     split_sheet,
 )
+from marginalsyn.table.arrow import ArrowStream, arrow_table, frame_of, objects_of
 from marginalsyn.table.engine import (
     Connection,
     engine_errors,
@@ -42,10 +48,6 @@ from marginalsyn.table.engine import (
 )
 from marginalsyn.table.frames import PLAIN_TEXT, TextForm
 from marginalsyn.validation import like
-
-if TYPE_CHECKING:
-    import ibis
-    import pandas as pd
 
 TEXT_SUFFIXES = {".csv": ",", ".tsv": "\t"}
 SUFFIXES = (".csv", ".parquet", ".csv.gz", ".tsv", ".tsv.gz", *FORMATS)
@@ -66,6 +68,8 @@ class Source:
     encoding: str | None = None
     # Counted in this process, which keeps the order of rows.
     embedded: bool = True
+    # That hold the rows; none where no file does.
+    _paths: Sequence[Path] = ()
 
     @property
     def form(self) -> TextForm:
@@ -78,13 +82,13 @@ class Source:
 
         Of files their sizes and times, of a frame a hash of its rows: no part of a release.
         """
-        return None
+        return trace_of_files(self._paths) if self._paths else None
 
     def check_format(self) -> None:
         """Raise DataError where the source is not a table at all, such as a ragged text file."""
 
     def connect(self) -> Connection:
-        """Open the rows. Only :mod:`marginalsyn.private` calls this."""
+        """Open the rows. Only :mod:`marginalsyn.access` calls this."""
         with engine_errors(self.name):
             return self._connection
 
@@ -111,8 +115,6 @@ class FrameSource(Source):
         return trace_of_frame(self._frame)
 
     def attach(self, backend: Any, name: str) -> ibis.Table:
-        from marginalsyn.table.arrow import arrow_table
-
         frame = self._frame.set_axis(list(self.columns), axis=1)
         backend.con.register(name, arrow_table(frame, self.columns))
         return backend.table(name)
@@ -143,10 +145,6 @@ class TextSource(Source):
         marked = self.encoding == "utf-16" or (self.encoding == "utf-8" and marked)
         sep = self._sep if self._sep.isascii() else PLAIN_TEXT.sep
         return TextForm(sep=sep, encoding=self.encoding, mark=marked)
-
-    @property
-    def trace(self) -> str | None:
-        return trace_of_files(self._paths)
 
     def check_format(self) -> None:
         for path in self._paths:
@@ -266,10 +264,6 @@ class ParquetSource(Source):
                         f"{paths[0]} ({types[column]}): write all files with one schema"
                     )
 
-    @property
-    def trace(self) -> str | None:
-        return trace_of_files(self._paths)
-
     def attach(self, backend: Any, name: str) -> ibis.Table:
         read_rows(backend, name, self._paths, self._readings)
         return backend.table(name)
@@ -279,20 +273,16 @@ class ConvertedSource(Source):
     """A file of another program, read through a copy that is made when its rows are asked for."""
 
     def __init__(self, path: Path, sheet: str | None, rename: bool = False) -> None:
-        self.name, self._path, self._sheet, self._rename = str(path), path, sheet, rename
+        self.name, self._paths, self._sheet, self._rename = str(path), [path], sheet, rename
         self._format = FORMATS[file_kind(path)]
         self.columns = named_columns(self._format.names(path, sheet), self.name, rename)
         if self._format.stored == ".csv":
             self.encoding = "utf-8"
 
-    @property
-    def trace(self) -> str | None:
-        return trace_of_files([self._path])
-
     @cached_property
     def _copy(self) -> Source:
         copy = private_folder() / f"rows{self._format.stored}"
-        self._format.copy(self._path, self._sheet, copy)
+        self._format.copy(self._paths[0], self._sheet, copy)
         if self._format.stored == ".parquet":
             return ParquetSource(self.name, [copy])
         return TextSource(self.name, [copy], ",", rename=self._rename)
@@ -300,7 +290,7 @@ class ConvertedSource(Source):
     @property
     def form(self) -> TextForm:
         # Where text has no mark, a spreadsheet takes it for what its own country wrote once.
-        return TextForm(mark=self._path.suffix.lower() in (".xlsx", ".xlsm"))
+        return TextForm(mark=self._paths[0].suffix.lower() in (".xlsx", ".xlsm"))
 
     @property
     def nested(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -374,8 +364,6 @@ def open_source(
         >>> open_source(pd.DataFrame({"age": [31, 27]})).columns
         ('age',)
     """
-    import pandas as pd
-
     if sep is not None and (not isinstance(sep, str) or len(sep) != 1 or sep in '"\r\n'):
         raise UsageError(f"sep ({sep!r}) must be one character, such as ',' or ';'")
     if encoding is not None and encoding not in ENCODINGS:
@@ -386,12 +374,8 @@ def open_source(
         return TableSource(*open_urls(data, [table])[0])
     if isinstance(data, str | Path):
         return open_files(str(data), sep, encoding or "utf-8", rename_duplicates)
-    import ibis
-
     if isinstance(data, ibis.Table):
         return TableSource("Ibis table", data)
-    from marginalsyn.table.arrow import ArrowStream, frame_of
-
     if isinstance(data, ArrowStream):
         return FrameSource(frame_of(data))
     raise UsageError(
@@ -605,11 +589,6 @@ def _shown(value: Any) -> str:
 
 def trace_of_frame(frame: pd.DataFrame) -> str:
     """A hash of a frame's names and values, in the order of its rows."""
-    import numpy as np
-    from pandas.util import hash_array
-
-    from marginalsyn.table.arrow import objects_of
-
     found = hashlib.sha256(json.dumps([str(name) for name in frame.columns]).encode())
     for position in range(frame.shape[1]):
         column = frame.iloc[:, position]

@@ -48,14 +48,7 @@ _SETTINGS = {
 
 
 class SparkCodes:
-    """Codes in a Spark session.
-
-    Args:
-        backend: Ibis's backend, of a classic session or of Spark Connect.
-        encoded: returns the table of the codes of some columns.
-        sizes: the number of codes of every column that rows have.
-        weighing: how much each row counts; by default one.
-    """
+    """Codes in a Spark session, classic or of Spark Connect; ``sizes`` are of all columns."""
 
     def __init__(
         self,

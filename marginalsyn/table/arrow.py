@@ -246,17 +246,14 @@ def _time(value: datetime.datetime | np.datetime64) -> str | None:
 
 def _times(values: np.ndarray, zone: str = "") -> Any:
     """Times as text, as DuckDB writes them: a fraction only where there is one, zones as UTC."""
-    if np.datetime_data(values.dtype)[0] in ("Y", "M", "W", "D", "h", "m"):
-        values = values.astype("datetime64[s]")
+    unit = np.datetime_data(values.dtype)[0]
+    if unit in ("Y", "M", "W", "D", "h", "m"):
+        values, unit = values.astype("datetime64[s]"), "s"
     blocks = []
     for start in range(0, len(values), BLOCK):
         block = values[start : start + BLOCK]
         texts = pa.array(np.datetime_as_string(block), pa.string(), mask=np.isnat(block))
         texts = pc.replace_substring(texts, "T", " ")
-        texts = pc.replace_substring_regex(texts, r"\.?0*$", "") if _fraction(values) else texts
+        texts = texts if unit == "s" else pc.replace_substring_regex(texts, r"\.?0*$", "")
         blocks.append(pc.binary_join_element_wise(texts, zone, "") if zone else texts)
     return pa.concat_arrays(blocks) if blocks else pa.array([], pa.string())
-
-
-def _fraction(values: np.ndarray) -> bool:
-    return np.datetime_data(values.dtype)[0] != "s"

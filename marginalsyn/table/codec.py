@@ -6,13 +6,16 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
+import ibis
 import ibis.expr.types as ir
 import numpy as np
 import pandas as pd
 
 from marginalsyn.errors import SchemaError
-from marginalsyn.table import decoding
-from marginalsyn.table.columns import BooleanColumn, CategoricalColumn
+from marginalsyn.table import decoding, encoding
+from marginalsyn.table.arrow import arrow_table
+from marginalsyn.table.columns import ListedColumn
+from marginalsyn.table.engine import engine_of, private_engine
 from marginalsyn.table.schema import AnyColumn, Schema
 
 
@@ -41,9 +44,6 @@ class Codec:
 
         The engine parses a text only once.
         """
-        from marginalsyn.table import encoding
-        from marginalsyn.table.engine import engine_of
-
         if engine_of(table) == "pyspark":
             from marginalsyn.table import lookup
 
@@ -60,8 +60,6 @@ class Codec:
         Numeric kinds give ``(x - lower) / (upper - lower)`` clipped to [0, 1], and ``absent`` where
         x is missing; the other kinds give their code.
         """
-        from marginalsyn.table import encoding
-
         return self._staged(table, partial(encoding.unit, absent=absent), columns)
 
     def encode(self, frame: pd.DataFrame) -> np.ndarray:
@@ -94,7 +92,13 @@ class Codec:
             )
         if len(codes) and ((codes.min(axis=0) < 0) | (codes.max(axis=0) >= sizes)).any():
             raise ValueError("codes must lie within the schema's domain")
-        return self._frame(decoding.decode_all(self.schema, codes, rng))
+        columns = self.schema.columns
+        values = decoding.drawn(columns, codes, rng)
+        if self.schema.rules and len(codes):
+            from marginalsyn.table.keeping import keep_values
+
+            values = keep_values(self.schema, values, rng)
+        return self._frame(decoding.series(columns, *values))
 
     def from_unit(self, points: np.ndarray) -> pd.DataFrame:
         """Return rows for unit coordinates: numbers to the nearest value, other kinds by code."""
@@ -105,15 +109,11 @@ class Codec:
             )
 
         def restore(column: AnyColumn, values: np.ndarray) -> pd.Series:
-            if isinstance(column, CategoricalColumn | BooleanColumn):
+            if isinstance(column, ListedColumn):
                 codes = np.clip(np.rint(values), 0, column.size - 1).astype(np.int64)
                 return decoding.listed(column, codes)
-            numbers = column.lower + np.clip(values, 0, 1) * (column.upper - column.lower)
-            if column.whole:
-                numbers = np.rint(numbers)
-            return decoding.finish(
-                column, decoding.settle(column, numbers), np.zeros(len(values), dtype=bool)
-            )
+            numbers = decoding.settle(column, decoding.numbers_of(column, values))
+            return decoding.finish(column, numbers, np.zeros(len(values), dtype=bool))
 
         rows = self._frame(
             restore(column, points[:, position])
@@ -137,10 +137,9 @@ class Codec:
 
         Columns named ``more`` come with them as they are.
         """
-        from marginalsyn.table import encoding
 
         def value(prepared: ir.Value, column: AnyColumn, tokens: Sequence[str]) -> ir.Value:
-            if isinstance(column, CategoricalColumn | BooleanColumn):
+            if isinstance(column, ListedColumn):
                 return encoding.code(prepared, column, tokens)
             return encoding.clipped(prepared, column)
 
@@ -151,7 +150,7 @@ class Codec:
 
         def restore(column: AnyColumn) -> pd.Series:
             values = found.column(column.name).to_numpy()
-            if isinstance(column, CategoricalColumn | BooleanColumn):
+            if isinstance(column, ListedColumn):
                 return decoding.listed(column, values)
             absent = np.isnan(values)
             numbers = decoding.settle(column, np.where(absent, column.lower, values))
@@ -185,8 +184,6 @@ class Codec:
         columns: Sequence[str] | None,
         more: Sequence[str] = (),
     ) -> ir.Table:
-        from marginalsyn.table import encoding
-
         self._present(table.columns)
         chosen = [self.schema.column(name) for name in columns or self.schema.names]
         prepared = encoding.prepared(table, chosen, more)
@@ -197,8 +194,6 @@ class Codec:
         )
 
     def _prepared(self, table: ir.Table, name: str) -> ir.Table:
-        from marginalsyn.table import encoding
-
         return encoding.prepared(table, [self.schema.column(name)])
 
     def _matrix(self, frame: pd.DataFrame, form: str, dtype: np.dtype, **how: Any) -> np.ndarray:
@@ -210,9 +205,6 @@ class Codec:
 
     def _run(self, frame: pd.DataFrame, form: str, **how: Any) -> Any:
         """Run the query of a method on a frame, in a DuckDB of its own; rows keep their order."""
-        from marginalsyn.table.arrow import arrow_table
-        from marginalsyn.table.engine import private_engine
-
         frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
         self._present(list(frame.columns))
         rows = arrow_table(frame, self.schema.names)
@@ -235,8 +227,6 @@ def _written(schema: Schema, form: str, how: tuple[tuple[str, Any], ...], layout
 
     Writing it takes longer than running it on a small table, and it depends on the layout alone.
     """
-    import ibis
-
     table = ibis.memtable(layout.empty_table())
     query = getattr(Codec(schema), form)(table, **dict(how))
     return table.get_name(), ibis.to_sql(query, dialect="duckdb"), query.schema().to_pyarrow()

@@ -115,6 +115,11 @@ class Column(BaseModel):
         raise TypeError(f"{type(self).__name__} has no levels")
 
     @property
+    def values(self) -> tuple[bool | int | float | str, ...]:
+        """The value of every level, in code order; none of a numeric column."""
+        return ()
+
+    @property
     def worded(self) -> bool:
         """Whether rows hold texts in place of numbers."""
         return False
@@ -203,9 +208,9 @@ class _Listed(Column):
     ignore_case: bool = False
 
     @property
-    def values(self) -> tuple[bool | int | float | str, ...]:
-        """The value of every level, in code order."""
-        return ()
+    def writable(self) -> tuple[bool | int | float | str, ...]:
+        """What rows of a release may hold: the values, and the label of OTHER."""
+        return self.values
 
     @property
     def levels(self) -> int:
@@ -275,6 +280,10 @@ class CategoricalColumn(_Listed):
     @property
     def values(self) -> tuple[bool | int | float | str, ...]:
         return self.categories
+
+    @property
+    def writable(self) -> tuple[bool | int | float | str, ...]:
+        return (*self.categories, *((self.other_label,) if self.other else ()))
 
     @property
     def has_other(self) -> bool:
@@ -379,3 +388,7 @@ class BooleanColumn(_Listed):
         self._check_distinct("true_label and false_label", self.values)
         self._check_synonyms()
         return self
+
+
+ListedColumn = CategoricalColumn | BooleanColumn
+"""Every column whose values are listed."""

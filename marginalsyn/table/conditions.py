@@ -17,7 +17,7 @@ import pandas as pd
 
 from marginalsyn.errors import DataError, UsageError
 from marginalsyn.table.codec import Codec
-from marginalsyn.table.columns import BooleanColumn, CategoricalColumn, text_of, trim
+from marginalsyn.table.columns import text_of, trim
 from marginalsyn.table.decoding import finish
 from marginalsyn.table.moments import MomentColumn
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn, NumberColumn
@@ -310,14 +310,12 @@ def _ends(option: Any, ordered: bool = True) -> tuple[Any, Any]:
 
 def _listed_as(column: AnyColumn, text: Any) -> bool:
     """Whether a listed column has a value that is spelt exactly so."""
-    if not isinstance(column, CategoricalColumn | BooleanColumn):
-        return False
     return any(trim(value) == trim(text) for value in column.values)
 
 
 def _code(column: AnyColumn, value: Any) -> int:
     try:
-        if isinstance(column, CategoricalColumn | BooleanColumn) and isinstance(value, str):
+        if isinstance(value, str):
             same = [v for v in column.values if text_of(v).lower() == trim(value).lower()]
             value = same[0] if len(same) == 1 and not _listed_as(column, value) else value
         return column.code_of(value)

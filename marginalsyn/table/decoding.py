@@ -8,24 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from marginalsyn.table.columns import BooleanColumn, CategoricalColumn
-from marginalsyn.table.moments import MomentColumn
+from marginalsyn.table.columns import ListedColumn
+from marginalsyn.table.moments import MomentColumn, codes_of, part_columns, part_name, steer
 from marginalsyn.table.numeric import IntegerColumn, NumberColumn, Shape
-from marginalsyn.table.parts import codes_of, part_columns, part_name, steer
-from marginalsyn.table.schema import AnyColumn, Schema
+from marginalsyn.table.schema import AnyColumn
 
 if TYPE_CHECKING:
     from marginalsyn.table.codec import Codec
-
-
-def decode_all(schema: Schema, codes: np.ndarray, rng: np.random.Generator) -> Iterator[pd.Series]:
-    """One series a column; dates agree with their parts, and values with the schema's rules."""
-    values = drawn(schema.columns, codes, rng)
-    if schema.rules and len(codes):
-        from marginalsyn.table.keeping import keep_values
-
-        values = keep_values(schema, values, rng)
-    return series(schema.columns, *values)
 
 
 def drawn(
@@ -87,7 +76,7 @@ def with_true_parts(frame: pd.DataFrame, codec: Codec) -> pd.DataFrame:
 
 def decode(column: AnyColumn, codes: np.ndarray, rng: np.random.Generator) -> pd.Series:
     """Return one value per code: a listed value, or a draw inside the bin, by its shape or even."""
-    if isinstance(column, CategoricalColumn | BooleanColumn):
+    if isinstance(column, ListedColumn):
         return listed(column, codes)
     return finish(column, draw_numbers(column, codes, rng), codes >= column.levels)
 
@@ -168,16 +157,21 @@ def settle(column: NumberColumn, values: np.ndarray) -> np.ndarray:
     return np.clip(values, column.lower, column.upper)
 
 
-def listed(column: CategoricalColumn | BooleanColumn, codes: np.ndarray) -> pd.Series:
+def numbers_of(column: AnyColumn, units: np.ndarray) -> np.ndarray:
+    """The numbers, whole ones where the column's are, that unit coordinates stand for."""
+    low, high = column.lower, column.upper  # type: ignore[union-attr]
+    numbers = low + np.clip(units, 0, 1) * (high - low)
+    return np.rint(numbers) if column.whole else numbers  # type: ignore[union-attr]
+
+
+def listed(column: ListedColumn, codes: np.ndarray) -> pd.Series:
     """Return the category, label, OTHER or missing of every code."""
     return pd.Series(_lookup(column).take(codes), name=column.name)
 
 
-def _lookup(column: CategoricalColumn | BooleanColumn) -> Any:
+def _lookup(column: ListedColumn) -> Any:
     """One value per code, in an array whose dtype depends on the schema alone."""
-    values: list[Any] = list(column.values)
-    if isinstance(column, CategoricalColumn) and column.other:
-        values.append(column.other_label)
+    values: list[Any] = list(column.writable)
     kinds = {type(value) for value in values}
     if column.nullable:
         values.append(None)

@@ -19,12 +19,19 @@ import ibis.expr.datatypes as dt
 import ibis.expr.types as ir
 import numpy as np
 
-from marginalsyn.table.columns import BooleanColumn, CategoricalColumn, Column, text_of, trim
-from marginalsyn.table.engine import engine_of
+from marginalsyn.table.columns import (
+    BooleanColumn,
+    CategoricalColumn,
+    Column,
+    ListedColumn,
+    text_of,
+    trim,
+)
+from marginalsyn.table.engine import call, engine_of
 from marginalsyn.table.moments import MomentColumn
 from marginalsyn.table.numeric import IntegerColumn, NumberColumn
 from marginalsyn.table.timetext import digits_of, moment_of
-from marginalsyn.table.wording import PLAIN, as_double, exact, read_number
+from marginalsyn.table.wording import as_double, exact, read_number
 
 # Texts that every engine casts to a double without overflow: at most 40 characters and an
 # exponent below 250. No backslashes: engines disagree on them in a literal.
@@ -163,13 +170,8 @@ def spelt(value: ir.Value) -> ir.Value:
         return value
     text = value.cast("string")
     # It has times that it cannot write.
-    return _try(text) if value.type().is_temporal() and engine_of(value) == "duckdb" else text
-
-
-def _one(value: Any) -> Any: ...
-
-
-_try = ibis.udf.scalar.builtin(_one, name="try", signature=((dt.string,), dt.string))
+    fails = value.type().is_temporal() and engine_of(value) == "duckdb"
+    return call("try", dt.string, text) if fails else text
 
 
 def fields(value: ir.Value) -> list[ir.Value]:
@@ -246,18 +248,9 @@ def quantity(value: ir.Value, column: Column) -> ir.Value:
 
 
 def _quantity(value: ir.Value, column: Column) -> ir.Value:
-    if not isinstance(column, NumberColumn) or not column.worded:
-        return number(value)
-    if not value.type().is_string():
-        return number(value)
-    return read_number(
-        value,
-        (column.format or PLAIN, *column.also),
-        lower=column.lower,
-        upper=column.upper,
-        below=column.below,
-        above=column.above,
-    )
+    if isinstance(column, NumberColumn) and column.worded and value.type().is_string():
+        return read_number(value, column)
+    return number(value)
 
 
 def number(value: ir.Value) -> ir.Value:
@@ -317,7 +310,7 @@ def matched(value: ir.Value, column: Column) -> ir.Value:
     """
     if isinstance(value, ir.StructValue):
         return ibis.coalesce(*[matched(field, column) for field in fields(value)])
-    if isinstance(column, CategoricalColumn | BooleanColumn) and column.synonyms:
+    if isinstance(column, ListedColumn) and column.synonyms:
         bare = column.model_copy(update={"synonyms": ()})
         return ibis.coalesce(matched(value, bare), _synonym(value, column))
     texts, folded, numbers, whole = _spellings(column)
@@ -328,13 +321,13 @@ def matched(value: ir.Value, column: Column) -> ir.Value:
         return _pick(value, {True: true, False: false})
     if kind.is_string():
         found = [_pick(value, texts)]
-        if isinstance(column, CategoricalColumn | BooleanColumn) and column.ignore_case:
+        if isinstance(column, ListedColumn) and column.ignore_case:
             found.append(_pick(value.lower(), {text.lower(): k for text, k in texts.items()}))
         if folded:
             found.append(_pick(value.lower(), folded))
         if whole:
             found.append(_pick(value.re_replace("[.]0+$", ""), whole))
-        if any(not isinstance(category, str) for category in _values(column)):
+        if any(not isinstance(category, str) for category in column.values):
             found.append(_pick(number(value), numbers))
         return ibis.coalesce(*found)
     if kind.is_integer():
@@ -342,7 +335,7 @@ def matched(value: ir.Value, column: Column) -> ir.Value:
     return _pick(value, {float(k): v for k, v in numbers.items()})
 
 
-def _synonym(value: ir.Value, column: CategoricalColumn | BooleanColumn) -> ir.Value:
+def _synonym(value: ir.Value, column: ListedColumn) -> ir.Value:
     """The code of what another spelling stands for."""
     text = as_text(value)
     text = text if text.type().is_string() else text.cast("string")
@@ -354,12 +347,6 @@ def _synonym(value: ir.Value, column: CategoricalColumn | BooleanColumn) -> ir.V
     return found
 
 
-def _values(column: Column) -> tuple[Any, ...]:
-    if isinstance(column, CategoricalColumn | BooleanColumn):
-        return column.values
-    return ()
-
-
 def _spellings(
     column: Column,
 ) -> tuple[dict[str, int], dict[str, int], dict[float, int], dict[str, int]]:
@@ -368,7 +355,7 @@ def _spellings(
     folded: dict[str, int] = {}
     numbers: dict[float, int] = {}
     whole: dict[str, int] = {}
-    for position, value in enumerate(_values(column)):
+    for position, value in enumerate(column.values):
         text = text_of(value)
         texts[trim(value)] = position
         if text.lower() in ("true", "false"):

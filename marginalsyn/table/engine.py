@@ -14,12 +14,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import ibis
+import ibis.expr.datatypes as dt
 
 from marginalsyn.errors import DataError, MarginalsynError
-
-if TYPE_CHECKING:
-    import ibis
 
 # DuckDB spills to a temporary folder beyond this; it leaves room for Python under 1.5 GiB.
 MEMORY_LIMIT = "640MB"
@@ -43,8 +43,6 @@ class Connection:
 
 def private_engine() -> Any:
     """Return an in-memory DuckDB of our own; what does not fit goes to a private folder."""
-    import ibis
-
     folder = Path(_spill_folder(os.getpid())) / secrets.token_hex(8)
     backend = ibis.duckdb.connect(
         memory_limit=MEMORY_LIMIT,
@@ -60,12 +58,17 @@ def private_engine() -> Any:
 
 def engine_of(table: ibis.Expr) -> str | None:
     """The engine that a table or value is in; None for a query that is written and not run."""
-    import ibis
-
     try:
         return str(table.get_backend().name)
     except ibis.IbisError:
         return None
+
+
+def call(name: str, kind: Any, *values: Any) -> Any:
+    """A function of an engine's own, which Ibis does not have, of one value or of two."""
+    kinds = [one.type() if isinstance(one, ibis.Expr) else dt.infer(one) for one in values]
+    stub = (lambda _: ..., lambda _, other: ...)[len(values) - 1]
+    return ibis.udf.scalar.builtin(stub, name=name, signature=((*kinds,), kind))(*values)
 
 
 @contextmanager
@@ -86,16 +89,27 @@ def batches_of(backend: Any, table: ibis.Table, size: int) -> Iterator[Any]:
         reader.close()
 
 
-@contextmanager
-def kept(backend: Any, table: ibis.Table) -> Iterator[ibis.Table]:
+def store(backend: Any, table: ibis.Table) -> ibis.Table:
     """A table's rows, computed once into a table of our own DuckDB, which may spill to disk."""
     name = f"kept_{secrets.token_hex(8)}"
     backend.create_table(name, table, temp=True)
+    return backend.table(name, database=("temp", "main"))
+
+
+def drop(backend: Any, stored: ibis.Table) -> None:
+    """Drop a table that :func:`store` made."""
+    # Ibis 12 writes a DROP TABLE that DuckDB does not parse with sqlglot 30.
+    backend.con.execute(f'DROP TABLE IF EXISTS temp.main."{stored.get_name()}"')
+
+
+@contextmanager
+def kept(backend: Any, table: ibis.Table) -> Iterator[ibis.Table]:
+    """A table's rows in a table that :func:`store` makes, for a while."""
+    stored = store(backend, table)
     try:
-        yield backend.table(name, database=("temp", "main"))
+        yield stored
     finally:
-        # Ibis 12 writes a DROP TABLE that DuckDB does not parse with sqlglot 30.
-        backend.con.execute(f'DROP TABLE IF EXISTS temp.main."{name}"')
+        drop(backend, stored)
 
 
 def private_folder() -> Path:

@@ -16,14 +16,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from marginalsyn.errors import UsageError
 from marginalsyn.privacy.charges import Neighbours
-from marginalsyn.table.vectors import Slots, has_long_order
+from marginalsyn.table.codec import Codec
+from marginalsyn.table.design import Slots, has_long_order
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from marginalsyn.access.private_table import Unprotected
     from marginalsyn.access.visit import Visit
     from marginalsyn.table.schema import AnyColumn, Schema
@@ -134,10 +134,6 @@ class Features:
 
     def codes_of(self, rows: Visit | Unprotected | pd.DataFrame) -> np.ndarray:
         """Codes of private rows or of a frame."""
-        import pandas as pd
-
-        from marginalsyn.table.codec import Codec
-
         if isinstance(rows, pd.DataFrame):
             return Codec(self.schema).encode(rows)
         return rows.all_rows().values
@@ -153,14 +149,7 @@ class Features:
 
 
 class FeatureRows:
-    """Feature vectors a chunk at a time; kept in memory when they are few.
-
-    Example:
-        >>> from marginalsyn.table.schema import Schema
-        >>> features = Features(Schema.from_domain({"a": 2}))
-        >>> next(iter(FeatureRows(features, np.array([[0], [1]])))).tolist()
-        [[-0.5, 1.0], [0.5, 1.0]]
-    """
+    """Feature vectors a chunk at a time; kept in memory when they are few."""
 
     def __init__(
         self, features: Features, codes: np.ndarray, masses: np.ndarray | None = None

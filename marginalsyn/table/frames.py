@@ -108,8 +108,7 @@ class FrameLayout:
         for column in schema.columns:
             dtype = self.dtypes.get(column.name)
             if isinstance(dtype, pd.CategoricalDtype) and isinstance(column, CategoricalColumn):
-                listed = [*column.values, *([column.other_label] if column.other else ())]
-                words = pd.CategoricalDtype(listed, ordered=dtype.ordered)
+                words = pd.CategoricalDtype([*column.writable], ordered=dtype.ordered)
                 found[column.name] = found[column.name].astype(words)
             elif not isinstance(column, MomentColumn):
                 continue
@@ -297,19 +296,11 @@ def _parsed(texts: pd.Series, column: AnyColumn) -> pd.Series:
         return pd.to_numeric(texts.mask(missing)).astype("Int64")
     if isinstance(column, ContinuousColumn):
         return pd.to_numeric(texts.mask(missing)).astype("float64")
-    values = {form(value): value for value in _values(column) for form in (str, text_of)}
+    values = {form(value): value for value in column.writable for form in (str, text_of)}
     strange = texts[~missing & ~texts.isin(list(values))]
     if len(strange):
         raise ValueError(shown(strange.iloc[0]))
     return texts.map(values).astype(object).where(~missing, None)
-
-
-def _values(column: AnyColumn) -> list[Any]:
-    if isinstance(column, NumberColumn):
-        return []
-    if isinstance(column, CategoricalColumn) and column.other:
-        return [*column.values, column.other_label]
-    return [*column.values]
 
 
 def _strange(series: pd.Series, column: AnyColumn, schema: Schema) -> list[Any]:
@@ -321,5 +312,5 @@ def _strange(series: pd.Series, column: AnyColumn, schema: Schema) -> list[Any]:
     if isinstance(column, NumberColumn):
         numbers = pd.to_numeric(series, errors="coerce").astype("float64")
         return series[~numbers.between(column.lower, column.upper)].tolist()
-    allowed = {text_of(value) for value in _values(column)}
+    allowed = {text_of(value) for value in column.writable}
     return [value for value in series.unique() if text_of(value) not in allowed]

@@ -21,9 +21,8 @@ from marginalsyn.errors import DataError
 from marginalsyn.table import decoding
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.columns import CategoricalColumn
-from marginalsyn.table.moments import MomentColumn
+from marginalsyn.table.moments import MomentColumn, part_name
 from marginalsyn.table.numeric import NumberColumn
-from marginalsyn.table.parts import part_name
 from marginalsyn.table.rules import (
     Cells,
     Dependency,
@@ -88,9 +87,12 @@ def cells_of(columns: Sequence[AnyColumn], values: Values | np.ndarray) -> Cells
     return Cells({column.name: codes[:, at] for at, column in enumerate(columns)}, numbers)
 
 
-def broken_by(rules: Sequence[Rule], cells: Cells, rows: int) -> np.ndarray:
+def broken_by(
+    rules: Sequence[Rule], columns: Sequence[AnyColumn], values: Values | np.ndarray
+) -> np.ndarray:
     """Which rows surely break a rule."""
-    bad = np.zeros(rows, bool)
+    cells = cells_of(columns, values)
+    bad = np.zeros(len(values[0] if isinstance(values, tuple) else values), bool)
     for rule in rules:
         bad |= rule.broken(cells)
     return bad
@@ -220,14 +222,14 @@ def keep_codes(
     """Rows of codes of which none surely breaks a rule: others are drawn again from the model."""
     rules = schema.kept_rules
     codes = with_dependencies(rules, schema.columns, codes)
-    first = bad = np.flatnonzero(broken_by(rules, cells_of(schema.columns, codes), len(codes)))
+    first = bad = np.flatnonzero(broken_by(rules, schema.columns, codes))
     if not bad.size:
         return codes
     note_redrawn(rules, cells_of(schema.columns, codes[bad]))
     codes = codes.copy()
     for _ in range(50):
         codes[bad] = with_dependencies(rules, schema.columns, draw(bad.size))
-        bad = bad[broken_by(rules, cells_of(schema.columns, codes[bad]), bad.size)]
+        bad = bad[broken_by(rules, schema.columns, codes[bad])]
         if not bad.size:
             return codes
     good = np.setdiff1d(np.arange(len(codes)), bad, assume_unique=True)
@@ -272,8 +274,8 @@ def keep_values(
                     numbers[column.name][bad] = chosen[1][column.name]
         if not fixed:
             break
-        cells = cells_of(schema.columns, _rows((codes, numbers), bad))
-        wrong = broken_by(schema.kept_rules, cells, bad.size)
+        now = _rows((codes, numbers), bad)
+        wrong = broken_by(schema.kept_rules, schema.columns, now)
         codes[bad[wrong]] = before[0][wrong]
         for name, one in numbers.items():
             one[bad[wrong]] = before[1][name][wrong]
@@ -313,7 +315,7 @@ def _settled(
                 change = codes[moved, place] != before[moved, place]
                 numbers[column.name][moved[change]] = fresh[column.name][change]
     codes = np.array(codes)
-    bad = np.flatnonzero(broken_by(rules, cells_of(columns, (codes, numbers)), len(codes)))
+    bad = np.flatnonzero(broken_by(rules, columns, (codes, numbers)))
     for trial in range(_TRIES):
         if not bad.size:
             break
@@ -327,7 +329,7 @@ def _settled(
         for rule in rules:
             if rule.equation is not None:
                 _solve(rule, rule.equation, columns, kept, fixed)
-        fine = ~broken_by(rules, cells_of(columns, kept), len(bad))
+        fine = ~broken_by(rules, columns, kept)
         codes[bad[fine]] = kept[0][fine]
         for name, one in kept[1].items():
             numbers[name][bad[fine]] = one[fine]
@@ -364,9 +366,7 @@ def _solve(
     near = np.rint(asked[inside]) if target.whole else asked[inside]
     wrong, found = wrong[inside], decoding.settle(target, near)
     numbers[target.name][wrong] = found
-    codes[wrong, names.index(target.name)] = np.searchsorted(
-        target.edges[1:-1], found, side="right"
-    )
+    codes[wrong, names.index(target.name)] = target.bins_of(found)
 
 
 @lru_cache(maxsize=64)
@@ -472,7 +472,7 @@ def keep_rules(
     if not schema.kept_rules or not len(frame):
         return frame
     values = values_of(frame, schema)
-    if not broken_by(schema.kept_rules, cells_of(schema.columns, values), len(frame)).any():
+    if not broken_by(schema.kept_rules, schema.columns, values).any():
         return frame
     columns = decoding.series(schema.columns, *keep_values(schema, values, rng, fixed))
     return pd.DataFrame({one.name: one for one in columns}, index=frame.index)

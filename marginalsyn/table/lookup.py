@@ -19,8 +19,14 @@ import numpy as np
 import pyarrow as pa
 
 from marginalsyn.table import encoding
-from marginalsyn.table.columns import MOST_INTEGER, BooleanColumn, CategoricalColumn, Column, trim
-from marginalsyn.table.engine import private_engine
+from marginalsyn.table.columns import (
+    MOST_INTEGER,
+    CategoricalColumn,
+    Column,
+    ListedColumn,
+    trim,
+)
+from marginalsyn.table.engine import call, private_engine
 from marginalsyn.table.moments import DAY, MomentColumn
 from marginalsyn.table.numeric import IntegerColumn, NumberColumn
 
@@ -202,7 +208,7 @@ def _spelt(column: Column, tokens: Sequence[str], *, dated: bool) -> list[str]:
     elif isinstance(column, IntegerColumn):
         if column.upper - column.lower < MOST_TEXTS and not column.worded:
             found = list(range(column.lower, column.upper + 1))
-    elif isinstance(column, CategoricalColumn | BooleanColumn):
+    elif isinstance(column, ListedColumn):
         found = [*column.values, *(spelt for spelt, _ in column.synonyms)]
     listed = [trim(text) for text in (*found, *tokens, *column.missing_tokens)]
     # No engine has a literal for a zero byte.
@@ -235,7 +241,8 @@ def _tables(
         for key in left:
             slots.setdefault((murmur(key) >> shift) & (size - 1), key)
         number = {place: at for at, place in enumerate(slots)}
-        hashed = _hash(text) if shift == 0 else _hash(text) >> shift
+        hashed = call("hash", dt.int32, text)
+        hashed = hashed >> shift if shift else hashed
         # Minus one is the place of none.
         slot = _at(_numbers([number.get(k, -1) for k in range(size)], "int32"), hashed & (size - 1))
         tables.append(([*slots.values()], [left[key] for key in slots.values()], slot))
@@ -267,22 +274,9 @@ def _rotated(word: int, by: int) -> int:
 # -- Spark's functions -----------------------------------------------------------------------------
 
 
-def _one(value: Any) -> Any: ...
-
-
-def _two(value: Any, other: Any) -> Any: ...
-
-
-def _hash(text: ir.Value) -> ir.Value:
-    made = ibis.udf.scalar.builtin(_one, name="hash", signature=((dt.string,), dt.int32))
-    return made(text)
-
-
 def _at(values: ir.Value, place: ir.Value) -> ir.Value:
     """One of some values, null where there is no such place."""
-    kind = values.type()
-    made = ibis.udf.scalar.builtin(_two, name="get", signature=((kind, dt.int32), kind.value_type))
-    return made(values, place.cast("int32"))
+    return call("get", values.type().value_type, values, place.cast("int32"))
 
 
 def _texts(values: Sequence[str]) -> ir.Value:
@@ -291,8 +285,6 @@ def _texts(values: Sequence[str]) -> ir.Value:
 
 def _numbers(values: Sequence[float], kind: str) -> ir.Value:
     """Numbers as one text, which Spark parses once: thousands of literals are slow to read."""
-    split = ibis.udf.scalar.builtin(
-        _two, name="split", signature=((dt.string, dt.string), dt.Array(dt.string))
-    )
     written = ",".join("Infinity" if value == math.inf else repr(value) for value in values)
-    return split(ibis.literal(written), ibis.literal(",")).cast(f"array<{kind}>")
+    texts = call("split", dt.Array(dt.string), ibis.literal(written), ibis.literal(","))
+    return texts.cast(f"array<{kind}>")

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -169,7 +169,9 @@ def margin_of(entry: Mapping[str, Any], columns: Mapping[str, Column], place: st
                 f"{like(str(name), list(columns))}"
             )
         column = columns[name]
-        if column.levels == 0 or (_numeric(column) and column.shapeless and column.bins == "auto"):
+        if column.levels == 0 or (
+            isinstance(column, NumberColumn) and column.shapeless and column.bins == "auto"
+        ):
             raise ValueError(
                 f"{place}: columns ({name!r}) must have public categories or bins: those of this "
                 "column are still to be bought"
@@ -234,17 +236,13 @@ def code_of_label(column: Column, label: Any) -> int | None:
         return labels.index(text)
     if text == "":
         return column.missing_code
-    if _numeric(column):
+    if isinstance(column, NumberColumn):
         return _bin_of(column, text.lower().replace("\N{EN DASH}", "-"))
     try:
         return column.code_of(label)
     except ValueError:
         folded = [one.lower() for one in labels]
         return folded.index(text.lower()) if folded.count(text.lower()) == 1 else None
-
-
-def _numeric(column: Column) -> TypeGuard[NumberColumn]:
-    return isinstance(column, NumberColumn)
 
 
 def _bin_of(column: NumberColumn, text: str) -> int | None:

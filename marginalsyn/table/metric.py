@@ -22,15 +22,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from marginalsyn.errors import UsageError
 from marginalsyn.table import decoding
-from marginalsyn.table.columns import BooleanColumn, CategoricalColumn
-from marginalsyn.table.vectors import ABSENT, Slots, numbers_of
+from marginalsyn.table.columns import ListedColumn
+from marginalsyn.table.design import ABSENT, Slots
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from marginalsyn.access.visit import Visit
     from marginalsyn.table.schema import AnyColumn, Schema
 
@@ -125,11 +124,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Metric:
-    """The coordinates of a schema's columns: rows to points and back.
-
-    Args:
-        schema: the public description of the table.
-        p: of the norm, above 1 and at most 2.
+    """The coordinates of a schema's columns: rows to points and back, and the norm's p.
 
     Example:
         >>> from marginalsyn.table.schema import Schema
@@ -201,25 +196,23 @@ class Metric:
         codes = np.empty((len(points), len(self.places)), dtype=np.int32)
         for position, column in enumerate(self.schema.columns):
             level, flag = self._parts(points, position)
-            if isinstance(column, CategoricalColumn | BooleanColumn):
+            if isinstance(column, ListedColumn):
                 codes[:, position] = level
             else:
-                numbers = decoding.settle(column, numbers_of(column, level))
-                bins = np.searchsorted(column.edges[1:-1], numbers, side="right")
+                numbers = decoding.settle(column, decoding.numbers_of(column, level))
+                bins = column.bins_of(numbers)
                 codes[:, position] = np.where(flag > 0, column.size - 1, bins)
         return codes
 
     def frame(self, points: np.ndarray) -> pd.DataFrame:
         """Rows for points: the nearest value of a number, the category of a code."""
-        import pandas as pd
-
         columns = []
         for position, column in enumerate(self.schema.columns):
             level, flag = self._parts(points, position)
-            if isinstance(column, CategoricalColumn | BooleanColumn):
+            if isinstance(column, ListedColumn):
                 columns.append(decoding.listed(column, level.astype(np.int64)))
             else:
-                numbers = decoding.settle(column, numbers_of(column, level))
+                numbers = decoding.settle(column, decoding.numbers_of(column, level))
                 columns.append(decoding.finish(column, numbers, flag > 0))
         return pd.DataFrame({series.name: series for series in columns}, copy=False)
 

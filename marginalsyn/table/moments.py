@@ -1,24 +1,46 @@
-"""Columns of dates, moments and times of day: whole numbers underneath, texts in the rows."""
+"""Columns of dates, moments and times of day: whole numbers underneath, texts in the rows.
+
+A date's bins say nothing of what repeats inside them: the weekday, the month, the hour. Such a part
+is a column of its own, computed from the date in the query that counts, so that models see how it
+goes with others; when rows are drawn, the date is moved inside its bin to the part that was drawn
+with it, and both always agree.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import calendar
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cached_property
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, PlainValidator, field_serializer, model_validator
 
+from marginalsyn.table.columns import OrdinalColumn
 from marginalsyn.table.numeric import AUTO_BINS, MOST_BINS, Bins, IntegerColumn, _bins
-from marginalsyn.table.timetext import LAST_SHORT_YEAR, TimeFormat, zone_of
+from marginalsyn.table.timetext import LAST_SHORT_YEAR, TimeFormat, moment_of, zone_of
 from marginalsyn.validation import shown
+
+if TYPE_CHECKING:
+    import ibis
+    import ibis.expr.types as ir
+
+    from marginalsyn.table.schema import AnyColumn
 
 DAY = 86400
 # Bins of a calendar, the finest first; days and shorter ones are whole numbers of seconds.
 CALENDAR = ("day", "week", "month", "quarter", "year")
 CLOCK = {"minute": 60, "hour": 3600, "day": DAY}
+VALUES: dict[str, tuple[str, ...]] = {
+    "weekday": tuple(calendar.day_name),
+    "month": tuple(calendar.month_name)[1:],
+    "hour": tuple(f"{hour:02}" for hour in range(24)),
+}
+# Days from the first of March of the year 0 to that of 1970-01-01.
+_MARCH = 719468
+Part = Literal["weekday", "month", "hour"]
 # "auto" takes the finest period that gives at most so many bins.
 MOST_AUTO = 48
 
@@ -35,11 +57,10 @@ class MomentColumn(IntegerColumn):
 
     Bounds and edges are ISO texts in a schema. Rows hold texts in the stated ``format``, whose
     finest part is the resolution of the values. Texts in the formats of ``also`` are read, too: the
-    first format that a text has decides. Years of two digits are those
-    of the hundred years that end with that of ``upper``: where it is 2023, 45 is 1945. ``bins`` is
-    the resolution of the codes: a number of bins, edges, "auto", or a period such as "month".
-    ``parts`` are counted with it, each in a column of its own (``admitted_weekday``), and rows have
-    dates that agree with them.
+    first format that a text has decides. Years of two digits are those of the hundred years that
+    end with that of ``upper``: where it is 2023, 45 is 1945. ``bins`` is the resolution of the
+    codes: a number of bins, edges, "auto", or a period such as "month". ``parts`` are counted with
+    it, each in a column of its own (``admitted_weekday``).
     """
 
     quiet: ClassVar[tuple[str, ...]] = (*IntegerColumn.quiet, "zone", "parts")
@@ -49,7 +70,7 @@ class MomentColumn(IntegerColumn):
     also: tuple[str, ...] = ()  # type: ignore[assignment]
     bins: MomentBins = "auto"  # type: ignore[assignment]
     zone: str = "UTC"
-    parts: tuple[Literal["weekday", "month", "hour"], ...] = ()
+    parts: tuple[Part, ...] = ()
 
     @property
     def unit(self) -> int:
@@ -188,9 +209,8 @@ class MomentColumn(IntegerColumn):
             if length < 1:
                 raise ValueError(f"bins ({period!r}) must not be finer than the format's own parts")
             first = self.lower // length + 1
-            starts: list[int] = [
-                k * length for k in range(first, min(self.upper // length, first + most) + 1)
-            ]
+            last = min(self.upper // length, first + most)
+            starts = [k * length for k in range(first, last + 1)]
         else:
             starts = [s for s in self._calendar_starts(period, most) if self.lower < s]
         if len(starts) >= MOST_BINS:
@@ -198,36 +218,22 @@ class MomentColumn(IntegerColumn):
         return [self.lower, *starts, self.upper + 1]
 
     def _calendar_starts(self, period: str, most: int) -> list[int]:
-        moment = datetime(1970, 1, 1) + timedelta(seconds=self.lower * self.unit)
-        day = moment.date()
-        starts: list[int] = []
+        """The first values of the period that the lower bound lies in, and of those after it."""
+        day = self.lower * self.unit // DAY
         if period == "week":
-            day -= timedelta(days=day.weekday())
+            days = day - (day + 3) % 7 + 7 * np.arange(most + 1)
         else:
-            first = {"month": day.month, "quarter": (day.month - 1) // 3 * 3 + 1}.get(period, 1)
-            day = day.replace(day=1, month=first)
-        step = {"month": 1, "quarter": 3, "year": 12}.get(period, 0)
-        while len(starts) <= most:
-            count = (day - date(1970, 1, 1)).days * DAY // self.unit
-            if count > self.upper:
-                break
-            starts.append(count)
-            if period == "week":
-                day += timedelta(days=7)
-            else:
-                months = day.year * 12 + day.month - 1 + step
-                if months // 12 > 9999:
-                    break
-                day = day.replace(year=months // 12, month=months % 12 + 1)
-        return starts
+            step = {"month": 1, "quarter": 3, "year": 12}[period]
+            month = np.datetime64(day, "D").astype("datetime64[M]").astype(np.int64)
+            months = (month // step * step + step * np.arange(most + 1)).astype("datetime64[M]")
+            days = months.astype("datetime64[D]").astype(np.int64)
+        starts = days * DAY // self.unit
+        return starts[starts <= self.upper].tolist()
 
     def _level_labels(self) -> list[str]:
         edges = [int(edge) for edge in self._edges]
-        labels = []
-        for first, after in pairwise(edges):
-            low, high = self._ends(first, after - 1)
-            labels.append(low if low == high else self._named(low, high))
-        return labels
+        ends = (self._ends(first, after - 1) for first, after in pairwise(edges))
+        return [low if low == high else self._named(low, high) for low, high in ends]
 
     def _ends(self, first: int, last: int) -> tuple[str, str]:
         """The first and the last moment of a bin; its days, where these are whole."""
@@ -237,17 +243,13 @@ class MomentColumn(IntegerColumn):
 
     def _named(self, low: str, high: str) -> str:
         """A whole month or year by its name, any other bin by its ends."""
-        if low[:7] == high[:7] and low[8:10] == "01" and self._ends_month(high):
-            return low[:7]
+        if low[:7] == high[:7] < "9999" and low[8:10] == "01":
+            last = calendar.monthrange(int(high[:4]), int(high[5:7]))[1]
+            if high[8:] == str(last):
+                return low[:7]
         if low[:4] == high[:4] and low[5:10] == "01-01" and high[5:10] == "12-31":
             return low[:4]
         return f"{low} to {high}"
-
-    def _ends_month(self, high: str) -> bool:
-        if len(high) > len("2020-12-31"):
-            return False
-        after = date.fromisoformat(high)
-        return after.year < 9999 and (after + timedelta(days=1)).day == 1
 
     def _code(self, value: Any) -> int:
         return super()._code(self.count_of(value))
@@ -351,3 +353,145 @@ MOMENTS: dict[str, type[MomentColumn]] = {
     "time": TimeColumn,
 }
 """The kinds of columns of dates and times."""
+
+
+def part_name(column: MomentColumn, part: str) -> str:
+    """The name of the column that holds a part."""
+    return f"{column.name}_{part}"
+
+
+def part_columns(column: MomentColumn) -> list[OrdinalColumn]:
+    """The columns of a date's parts."""
+    return [
+        OrdinalColumn(
+            name=part_name(column, part),
+            categories=VALUES[part],
+            nullable=column.nullable,
+            description=f"the {part} of {column.name}",
+        )
+        for part in column.parts
+    ]
+
+
+def parts_of(columns: Iterable[AnyColumn]) -> dict[str, MomentColumn]:
+    """By the name of each column of a part, the date that it is of."""
+    return {
+        part_name(column, part): column
+        for column in columns
+        if isinstance(column, MomentColumn)
+        for part in column.parts
+    }
+
+
+def codes_of(part: str, numbers: np.ndarray, unit: int) -> np.ndarray:
+    """The codes of a part of moments that are whole numbers of ``unit`` seconds."""
+    seconds = np.asarray(numbers, dtype=np.int64) * unit
+    if part == "hour":
+        return seconds // 3600 % 24
+    days = seconds // DAY
+    if part == "weekday":
+        return (days + 3) % 7
+    return days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64) % 12
+
+
+def steer(
+    column: MomentColumn,
+    numbers: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    wanted: Mapping[str, np.ndarray],
+) -> np.ndarray:
+    """The numbers, moved to the nearest that have the parts wanted, inside their bins.
+
+    Where a bin has none, or a part is missing, the number stays as it is. A bin is from ``low`` to
+    below ``high``, and ``wanted`` has codes by part.
+    """
+    found = np.asarray(numbers, dtype=np.int64).copy()
+    done: list[str] = []
+    for part in ("month", "weekday", "hour"):
+        if part not in wanted:
+            continue
+        aim = np.asarray(wanted[part], dtype=np.int64)
+        todo = (aim < len(VALUES[part])) & (codes_of(part, found, column.unit) != aim)
+        for candidate in _candidates(part, found, aim, column.unit):
+            fits = todo & (candidate >= low) & (candidate < high)
+            for kept in (*done, part):
+                before = wanted[kept] if kept == part else codes_of(kept, found, column.unit)
+                fits &= codes_of(kept, candidate, column.unit) == before
+            found = np.where(fits, candidate, found)
+            todo &= ~fits
+        done.append(part)
+    return found
+
+
+def _candidates(part: str, numbers: np.ndarray, aim: np.ndarray, unit: int) -> Iterable[np.ndarray]:
+    """Numbers with another part, the nearest first."""
+    seconds = numbers * unit
+    if part == "hour":
+        yield (seconds + (aim - seconds // 3600 % 24) * 3600) // unit
+        return
+    days, rest = seconds // DAY, seconds % DAY
+    if part == "weekday":
+        step = (aim - codes_of(part, numbers, unit) + 3) % 7 - 3
+        for more in (np.zeros_like(step), -7 * np.sign(step), 7 * np.sign(step)):
+            yield ((days + step + more) * DAY + rest) // unit
+        return
+    months = days.astype("datetime64[D]").astype("datetime64[M]")
+    inside = days - months.astype("datetime64[D]").astype(np.int64)
+    for years in (0, -1, 1):
+        first = months.astype(np.int64) // 12 * 12 + aim + 12 * years
+        start = first.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64)
+        last = (first + 1).astype("datetime64[M]").astype("datetime64[D]").astype(np.int64) - 1
+        for day in (inside, np.zeros_like(inside), last - start):
+            yield (np.minimum(start + day, last) * DAY + rest) // unit
+
+
+def with_parts(table: ibis.Table, columns: Iterable[AnyColumn]) -> ibis.Table:
+    """The rows of a source with the columns of all parts; missing where the date is."""
+    for column in columns:
+        if isinstance(column, MomentColumn) and column.parts:
+            table = _with_own(table, column)
+    return table
+
+
+def _with_own(table: ibis.Table, column: MomentColumn) -> ibis.Table:
+    """The rows with the parts of one date."""
+    import ibis
+
+    from marginalsyn.table import encoding
+
+    steps, length = [f"marginalsyn_{n}" for n in range(5)], DAY // column.unit
+
+    def step(found: ibis.Table, place: int, value: Any) -> ibis.Table:
+        return encoding.step(found.mutate(**{steps[place]: value}))
+
+    found = step(table, 0, encoding.digits(encoding.plain(table[column.name]), column))
+    found = step(found, 1, moment_of(found[steps[0]], column.style))
+    found = step(found, 2, encoding.clipped(found[steps[1]], column).cast("int64"))
+    found = step(found, 3, found[steps[2]] // length)
+    if "month" in column.parts:
+        found = step(found, 4, _month(found[steps[3]]))
+    day: Any = found[steps[3]]
+    codes: dict[str, Any] = {
+        "weekday": (day + 3) - (day + 3) // 7 * 7,
+        "hour": (found[steps[2]] - day * length) * column.unit // 3600,
+    }
+    if "month" in column.parts:
+        codes["month"] = found[steps[4]]
+    texts = {
+        part_name(column, part): codes[part].cases(
+            *enumerate(VALUES[part]), else_=ibis.null("string")
+        )
+        for part in column.parts
+    }
+    return found.mutate(**texts).drop(*[name for name in steps if name in found.columns])
+
+
+def _month(day: Any) -> ir.Value:
+    """The month, from 0 on, of a number of days since 1970."""
+    since = day + _MARCH
+    inside = since - since // 146097 * 146097
+    year = (inside - inside // 1460 + inside // 36524 - inside // 146096) // 365
+    first = year * 365 + year // 4 - year // 100
+    march = (5 * (inside - first) + 2) // 153
+    return (march + 2) - (march + 2) // 12 * 12

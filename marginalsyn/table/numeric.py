@@ -63,10 +63,7 @@ class Shape(BaseModel):
     ) -> tuple[np.ndarray, np.ndarray]:
         """For the bin of every row the ends of a piece of it, drawn by weight.
 
-        Args:
-            bins: the edges of the column's bins, which lie between the shape's outer edges.
-            codes: the bin of every row.
-            rng: draws.
+        The edges of the column's ``bins`` lie between the shape's outer edges.
         """
         edges, share, owner = self.cut(bins)
         upto = np.cumsum(share)
@@ -258,8 +255,11 @@ class NumericColumn(Column):
     def _code(self, value: Any) -> int:
         if not isinstance(value, int | float) or isinstance(value, bool):
             raise ValueError(f"{self.name} ({shown(value)}) must be a number")
-        inside = np.searchsorted(self.edges[1:-1], value, side="right")
-        return int(inside)
+        return int(self.bins_of(value))
+
+    def bins_of(self, numbers: Any) -> Any:
+        """The bins of numbers; those out of bounds lie in the end bins."""
+        return np.searchsorted(self.edges[1:-1], numbers, side="right")
 
     def _covered(self, condition: Any) -> np.ndarray:
         if not isinstance(condition, dict):
@@ -385,7 +385,8 @@ class ContinuousColumn(NumericColumn):
         if isinstance(self.bins, tuple):
             inner = [float(edge) for edge in self.bins if self.lower < edge < self.upper]
             return [self.lower, *inner, self.upper]
-        bins = self._auto() if self.bins == "auto" else self.bins
+        most = AUTO_BINS if self.steps is None else min(AUTO_BINS, self.steps)
+        bins = most if self.bins == "auto" else self.bins
         edges = np.linspace(self.lower, self.upper, bins + 1)
         if self.decimals is not None:
             # Up to the decimal grid: 0.30000000000000004 would shut 0.3 out of its bin.
@@ -398,9 +399,6 @@ class ContinuousColumn(NumericColumn):
 
     def _step(self) -> float | None:
         return None if self.decimals is None else 10.0**-self.decimals
-
-    def _auto(self) -> int:
-        return AUTO_BINS if self.steps is None else min(AUTO_BINS, self.steps)
 
     @property
     def steps(self) -> int | None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, reduce
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -376,9 +376,7 @@ class _Parser:
         self._needs("{")
         mapping = np.full(source.size, -1)
         while True:
-            keys = [self._level(source)]
-            while self._takes(","):
-                keys.append(self._level(source))
+            keys = self._listed(lambda: self._level(source))
             self._needs("->")
             found = self._level(target)
             mapping[[key for key in keys if key >= 0]] = found if found >= 0 else target.unseen_code
@@ -582,10 +580,15 @@ class _Parser:
     def _set(self) -> list[_Token]:
         if not self._takes("{"):
             return [self._value()]
-        found = [self._value()]
-        while self._takes(","):
-            found.append(self._value())
+        found = self._listed(self._value)
         self._needs("}")
+        return found
+
+    def _listed(self, part: Callable[[], Any]) -> list[Any]:
+        """Parts with commas between them."""
+        found = [part()]
+        while self._takes(","):
+            found.append(part())
         return found
 
     def _value(self) -> _Token:

@@ -32,9 +32,11 @@ from marginalsyn.table.moments import (
     DatetimeColumn,
     MomentColumn,
     TimeColumn,
+    part_columns,
+    part_name,
+    parts_of,
 )
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn, NumberColumn, NumericColumn
-from marginalsyn.table.parts import part_columns, part_name, parts_of
 from marginalsyn.table.unit import SurveyWeight, Unit
 from marginalsyn.validation import explain, like, shown
 
@@ -274,33 +276,32 @@ class Schema(BaseModel):
         The label stays if it is among them, and so do the structural zeros wholly inside them. The
         unit stays where the number of a person's rows is among them.
         """
-        kept = list(names)
-        data = self._fields()
-        columns = [self.column(name) for name in kept]
-        data["columns"] = tuple(
+        ordered = list(names)
+        kept, gone = {*ordered}, {*ordered, *self.derived}
+        columns = [
             column.model_copy(
                 update={"parts": tuple(p for p in column.parts if part_name(column, p) in kept)}
             )
             if isinstance(column, MomentColumn)
             else column
-            for column in columns
+            for column in map(self.column, ordered)
+        ]
+        margins = zip(self.margins, self.public_margins, strict=True)
+        drop, unit = (*self.drop, *(name for name in self.names if name not in gone)), self.unit
+        if unit and not self.counted <= kept:
+            drop, unit = (*drop, unit.column), None
+        return self.changed(
+            columns=tuple(columns),
+            drop=drop,
+            unit=unit,
+            impossible=tuple(rule for rule in self.impossible if {*rule} <= kept),
+            rules=tuple(rule.text for rule in self.kept_rules if {*rule.names} <= kept),
+            proposed_rules=(),
+            margins=tuple(entry for entry, margin in margins if {*margin.columns} <= kept),
+            by=tuple(name for name in self.by if name in kept),
+            label=self.label if self.label in kept else None,
+            positive=self.positive if self.label in kept else None,
         )
-        gone = {*kept, *self.derived}
-        data["drop"] = self.drop + tuple(name for name in self.names if name not in gone)
-        if self.unit and not self.counted <= set(kept):
-            data.update(unit=None, drop=(*data["drop"], self.unit.column))
-        data["impossible"] = tuple(rule for rule in self.impossible if set(rule) <= set(kept))
-        data["rules"] = tuple(r.text for r in self.kept_rules if set(r.names) <= set(kept))
-        data["proposed_rules"] = ()
-        data["margins"] = tuple(
-            entry
-            for entry, margin in zip(self.margins, self.public_margins, strict=True)
-            if set(margin.columns) <= set(kept)
-        )
-        data["by"] = tuple(name for name in self.by if name in kept)
-        if self.label not in kept:
-            data.update(label=None, positive=None)
-        return Schema(**data)
 
     def stratified(self, given: str | Sequence[str]) -> Schema:
         """Return a copy with other strata: names of columns, or a list of them with commas."""
@@ -308,7 +309,7 @@ class Schema(BaseModel):
             return self
         names = given if isinstance(given, str) else ",".join(given)
         by = tuple(dict.fromkeys(name.strip() for name in names.split(",")))
-        return Schema(**{**self._fields(), "by": by})
+        return self.changed(by=by)
 
     def with_unit(self, unit: Unit | None) -> Schema:
         """Return a copy that protects persons, or rows if ``unit`` is None.
@@ -317,7 +318,7 @@ class Schema(BaseModel):
         """
         gone = self.counted | ({unit.column} if unit else set())
         kept = [name for name in self.names if name not in gone]
-        data = Schema(**{**self._fields(), "unit": None}).select(kept)._fields()
+        data = self.changed(unit=None).select(kept)._fields()
         before = (self.unit.column,) if self.unit else ()
         named = dict.fromkeys((*data["drop"], *before))
         data["drop"] = tuple(name for name in named if name not in gone)
@@ -333,20 +334,19 @@ class Schema(BaseModel):
 
     def with_bins(self, **bins: Any) -> Schema:
         """Return a copy where numeric columns have other bins: ``with_bins(age=10)``."""
-        data = self._fields()
         for name in bins:
             if not self.column(name).numeric:
                 raise SchemaError(f"column ({name!r}) must be integer or continuous to have bins")
         # Built afresh rather than copied: a copy would keep the edges of the old bins.
-        data["columns"] = tuple(
+        columns = [
             {**column.model_dump(), "bins": bins[column.name]} if column.name in bins else column
             for column in self.columns
-        )
-        return Schema(**data)
+        ]
+        return self.changed(columns=tuple(columns))
 
     def with_rules(self, rules: Iterable[str]) -> Schema:
         """Return a copy whose rows keep further rules: ``with_rules(["age < 15 -> MSP = N"])``."""
-        return Schema(**{**self._fields(), "rules": (*self.rules, *rules)})
+        return self.changed(rules=(*self.rules, *rules))
 
     def structural_zeros(self, *, rules: bool = True) -> list[tuple[tuple[str, ...], np.ndarray]]:
         """Return the impossible cells: columns and a boolean array over their codes, per group.
@@ -430,7 +430,7 @@ class Schema(BaseModel):
         every = [*self.margins, *entries]
         if relative:
             every = [{**entry, "relative": True} for entry in every]
-        return Schema(**{**self._fields(), "margins": tuple(every)})
+        return self.changed(margins=tuple(every))
 
     def to_json(self) -> str:
         """Return the schema as indented JSON; ``from_json`` reads it back equal."""
@@ -515,6 +515,10 @@ class Schema(BaseModel):
             path.write_text(self.to_json(), encoding="utf-8")
         except OSError as error:
             raise SchemaError(f"schema ({path}) must be writable: {error.strerror}") from None
+
+    def changed(self, **fields: Any) -> Schema:
+        """Return a copy with other fields, checked as a whole."""
+        return Schema(**{**self._fields(), **fields})
 
     def _fields(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in type(self).model_fields}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import ibis
 import ibis.expr.types as ir
@@ -14,6 +15,9 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from marginalsyn.table.engine import engine_of
+
+if TYPE_CHECKING:
+    from marginalsyn.table.numeric import NumberColumn
 
 DIGITS = "0123456789"
 # Beyond this many characters a text is no number.
@@ -123,20 +127,10 @@ def spell_all(
 
 def _digits(limit: float, decimals: int | None) -> int | None:
     """A limit is spelt with its own decimals: "<0.3", "<5"."""
-    if decimals is None or float(limit).is_integer():
-        return 0 if float(limit).is_integer() else decimals
-    return decimals
+    return 0 if float(limit).is_integer() else decimals
 
 
-def read_number(
-    text: ir.Value,
-    styles: Sequence[NumberFormat],
-    *,
-    lower: float,
-    upper: float,
-    below: float | None,
-    above: float | None,
-) -> ir.Value:
+def read_number(text: ir.Value, column: NumberColumn) -> ir.Value:
     """The double in a trimmed text by the first of the formats that reads it, null by none.
 
     Where the column has a limit of detection, ``<x`` is its lower bound if x is at most that limit,
@@ -144,15 +138,16 @@ def read_number(
     """
 
     def read(text: ir.Value) -> ir.Value:
+        styles = (column.format or PLAIN, *column.also)
         return ibis.coalesce(*[_quantity(text, style) for style in styles])
 
-    number = read(text)
-    if below is not None:
+    number, (lower, upper) = read(text), (float(column.lower), float(column.upper))
+    if column.below is not None:
         found = read(_behind(text, "<"))
-        number = ibis.coalesce(number, ibis.ifelse(found <= below, float(lower), found))
-    if above is not None:
+        number = ibis.coalesce(number, ibis.ifelse(found <= column.below, lower, found))
+    if column.above is not None:
         found = read(_behind(text, ">"))
-        number = ibis.coalesce(number, ibis.ifelse(found >= above, float(upper), found))
+        number = ibis.coalesce(number, ibis.ifelse(found >= column.above, upper, found))
     return number
 
 

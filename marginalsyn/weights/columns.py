@@ -25,8 +25,7 @@ from marginalsyn.errors import PluginError, ReleaseError, UsageError
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Charge, Neighbours
 from marginalsyn.privacy.gdp import mu_of
-from marginalsyn.privacy.noise import Noise
-from marginalsyn.privacy.recorded_laws import Sampler
+from marginalsyn.privacy.noise import Noise, Sampler
 from marginalsyn.release.folder import (
     LOG_WEIGHT,
     WEIGHT,

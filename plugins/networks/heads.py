@@ -24,7 +24,7 @@ import numpy as np
 from marginalsyn.errors import ReleaseError
 from marginalsyn.graphical.estimation import project_to_simplex
 from marginalsyn.privacy.streams import Key, need_key, sip_hash
-from marginalsyn.table.vectors import Slots, has_long_order
+from marginalsyn.table.design import Slots, has_long_order
 from marginalsyn.weights.dense import is_numbers
 
 if TYPE_CHECKING:

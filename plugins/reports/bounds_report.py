@@ -29,8 +29,7 @@ from marginalsyn.evaluation.reports import (
 )
 from marginalsyn.evaluation.view import Fold, Item, Note, Table
 from marginalsyn.progress import Progress
-from marginalsyn.table.design import CodedRows
-from marginalsyn.table.vectors import scaled_slots
+from marginalsyn.table.design import CodedRows, scaled_slots
 
 if TYPE_CHECKING:
     from marginalsyn.release.folder import Release

@@ -28,10 +28,9 @@ from marginalsyn.evaluation.reports import (
 from marginalsyn.evaluation.scores import delong, standard_error
 from marginalsyn.evaluation.view import Item, Table
 from marginalsyn.progress import Progress
-from marginalsyn.table.design import CodedRows, scaled_features
+from marginalsyn.table.design import CodedRows, scaled_features, scaled_slots
 from marginalsyn.table.energy import distance_matrix, energy_distance, mmd
 from marginalsyn.table.metric import Metric
-from marginalsyn.table.vectors import scaled_slots
 
 # Up to this many rows a side optimal transport is solved exactly; it takes cubic time.
 EXACT_ROWS = 1000

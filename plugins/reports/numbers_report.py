@@ -22,8 +22,9 @@ from marginalsyn.evaluation.verdict import CARE, FRESH, NUMBERS, Verdict, judge_
 from marginalsyn.evaluation.verdict import FIT as FIT_FOR
 from marginalsyn.evaluation.view import Item, Table, number
 from marginalsyn.progress import Progress
+from marginalsyn.table.decoding import numbers_of
+from marginalsyn.table.design import ABSENT
 from marginalsyn.table.moments import MomentColumn
-from marginalsyn.table.vectors import ABSENT, numbers_of
 
 if TYPE_CHECKING:
     from marginalsyn.table.design import CodedRows

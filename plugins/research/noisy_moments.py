@@ -18,8 +18,7 @@ from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Charge, Neighbours
 from marginalsyn.privacy.zcdp import gaussian_sigma
 from marginalsyn.progress import Progress
-from marginalsyn.table.design import CodedRows
-from marginalsyn.table.vectors import ABSENT
+from marginalsyn.table.design import ABSENT, CodedRows
 
 PURPOSE = "moments for a certificate"
 # Half of the allowed misses for weights that were there before the noise, half for all others.

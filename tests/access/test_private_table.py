@@ -219,9 +219,9 @@ class TestCounts:
         visit = visit_of(table)
         visit.counts(["age"])
         backend = table._rows._connection.backend
-        assert [name for name in backend.list_tables() if "codes" in name]
+        assert [name for name in backend.list_tables() if "kept" in name]
         table.close()
-        assert not [name for name in backend.list_tables() if "codes" in name]
+        assert not [name for name in backend.list_tables() if "kept" in name]
         assert visit.counts(["age"]).sum() == 3000
 
 

@@ -14,8 +14,8 @@ from marginalsyn.answers.estimation import ANSWERED, UNMEASURED, Problem, fielle
 from marginalsyn.answers.joining import with_measured
 from marginalsyn.answers.limits import limits_of, pair_bounds
 from marginalsyn.answers.projection import missing_marginals
-from marginalsyn.answers.quantiles import Quantile
 from marginalsyn.answers.regression import Regression
+from marginalsyn.answers.single_numbers import Quantile
 from marginalsyn.answers.subgroups import difference_of, mean_of, table_of
 from marginalsyn.contract import Measurement
 from marginalsyn.table.columns import BooleanColumn

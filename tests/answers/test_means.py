@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from marginalsyn.answers.code_combinations import CodeCombinations
 from marginalsyn.answers.noisy_marginals import combine, decompose, model_mean, weigh
 from marginalsyn.answers.projection import evaluate, project
 
@@ -44,9 +43,7 @@ def test_pooled_means_are_the_best_linear_unbiased_estimates(evidence_of: Make) 
         {},
     )
     line = weigh(evidence, function)
-    value = evaluate(
-        evidence, function, CodeCombinations.of(evidence, tuple(SIZES), np.random.default_rng(0))
-    )
+    value = evaluate(evidence, function, evidence.cells(tuple(SIZES), np.random.default_rng(0)))
     # Brute force: counts of all twelve cells, unconstrained, from every answer of all marginals;
     # the total is public, so it is one more answer without noise.
     cells = list(itertools.product(*(range(n) for n in SIZES.values())))
@@ -86,10 +83,10 @@ def test_merged_codes_are_told_by_their_own_column(evidence_of: Make) -> None:
     marginals = [(("a", "b"), 1e-6), (("a",), 1e-6), (("b",), 1e-6), (("c",), 1e-6)]
     evidence, counts = evidence_of(SIZES, marginals, seed=3, merges=merges)
     assert evidence.domain == {"a": 2, "b": 2, "c": 2}
-    cells = CodeCombinations.of(evidence, ("a", "b"), np.random.default_rng(0))
+    cells = evidence.cells(("a", "b"), np.random.default_rng(0))
     cell = np.zeros((6, 1))
     cell[5] = 1.0  # a = 1, b = 2
-    functions, projected = project(evidence, cells, cells.weights(evidence), cell)
+    functions, projected = project(evidence, cells, evidence.weights(cells), cell)
     line = weigh(evidence, functions[0])
     # Within merged codes the model holds the columns independent; b alone is told exactly.
     single = weigh(evidence, combine(evidence, [], {"b": np.array([0.0, 0.0, 1.0])}))

@@ -13,9 +13,9 @@ from scipy.stats import chi2, chi2_contingency
 
 from marginalsyn import Schema
 from marginalsyn.answers.estimation import Problem
-from marginalsyn.answers.independence import tail
 from marginalsyn.answers.limits import limits_of
 from marginalsyn.answers.questions import read_question
+from marginalsyn.answers.single_numbers import tail
 from marginalsyn.errors import UsageError
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn, OrdinalColumn
 from marginalsyn.table.numeric import IntegerColumn

@@ -266,7 +266,6 @@ OTHERS = {
     "plugins/exchange/redrawing.py": "rows of a model that another tool made",
     "plugins/reports/numbers_report.py": "splits of real rows, in an evaluation",
     "marginalsyn/answers/answering.py": "replays of a release, on what it holds",
-    "marginalsyn/answers/combining.py": "what a release measured, on what it holds",
     "marginalsyn/answers/imputations.py": "tables drawn from what a release holds",
     "marginalsyn/answers/regression.py": "errors of coefficients, on what a release holds",
     "marginalsyn/table/keeping.py": "rows that keep rules, from public knowledge alone",

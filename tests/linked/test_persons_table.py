@@ -23,8 +23,8 @@ from marginalsyn import (
 )
 from marginalsyn.contract import make_weights
 from marginalsyn.host import weigh
-from marginalsyn.people.drawing import persons_frame, persons_schema
 from marginalsyn.people.tree import LinkedSchema, LinkedTable
+from marginalsyn.people.views import persons_frame, persons_schema
 from marginalsyn.privacy.charges import ZCDP, Charge
 from marginalsyn.release.linked import PersonsRelease, column_names, table_schema
 from marginalsyn.table.schema import Schema

@@ -36,7 +36,7 @@ from marginalsyn.host import generate
 from marginalsyn.privacy import noise
 from marginalsyn.privacy.charges import ZCDP
 from marginalsyn.privacy.laws import DiscreteGaussian, DiscreteLaplace, PoissonSample
-from marginalsyn.privacy.recorded_laws import DRAWN
+from marginalsyn.privacy.noise import DRAWN
 from marginalsyn.privacy.rounded_normal import RoundedGaussian
 from marginalsyn.privacy.selection import ExponentialMechanism
 from marginalsyn.records.resume import RunRecorder

@@ -26,7 +26,7 @@ from marginalsyn.contract import Measurement, Model, Synthesis, plain
 from marginalsyn.errors import ReleaseError
 from marginalsyn.plugins.audit.testkit.generators import example_schema
 from marginalsyn.privacy.charges import ZCDP, Pure
-from marginalsyn.privacy.recorded_laws import samplers
+from marginalsyn.privacy.noise import samplers
 from marginalsyn.release import staging as folders
 from marginalsyn.release.folder import Release, preflight
 from marginalsyn.release.staging import load_arrays

@@ -32,8 +32,16 @@ from marginalsyn.plugins.points import driver as points
 from marginalsyn.privacy.charges import ZCDP, Pure, weakest
 from marginalsyn.privacy.k_norm import KNorm
 from marginalsyn.privacy.laws import DiscreteGaussian, DiscreteLaplace, PoissonSample
-from marginalsyn.privacy.noise import SecureNoise, SeededNoise
-from marginalsyn.privacy.recorded_laws import DRAWN, LAWS, UNRECORDED, Sampler, Used, samplers
+from marginalsyn.privacy.noise import (
+    DRAWN,
+    LAWS,
+    UNRECORDED,
+    Sampler,
+    SecureNoise,
+    SeededNoise,
+    Used,
+    samplers,
+)
 from marginalsyn.privacy.rounded_normal import RoundedGaussian
 from marginalsyn.privacy.selection import ExponentialMechanism
 from marginalsyn.registry import GENERATORS, WEIGHTS, find, plugins

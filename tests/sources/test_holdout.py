@@ -32,7 +32,7 @@ from marginalsyn.errors import BudgetError, UsageError
 from marginalsyn.operations.origins import Named, PrivateInput
 from marginalsyn.privacy.charges import ZCDP
 from marginalsyn.records.workspace import Kept
-from marginalsyn.sources.holdout import part
+from marginalsyn.sources.holdout import Holdout
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.columns import CategoricalColumn
 
@@ -156,13 +156,8 @@ def test_a_text_file_has_a_hold_out_of_its_own(tmp_path: Path) -> None:
 def test_names_of_our_own_are_short() -> None:
     """PostgreSQL cuts names off after 63 bytes, and would take two for one."""
     name = "x" * 60
-    query = part(
-        ibis.table({name: "string"}, name="t"),
-        share=0.2,
-        salt="s",
-        held_out=True,
-        engine="postgres",
-    )
+    split, table = Holdout(0.2, "s", Neighbours.ADD_REMOVE), ibis.table({name: "string"}, name="t")
+    query = split.part(table, "postgres", held_out=True)
     names = set(re.findall('"([^"]+)"', str(ibis.to_sql(query, dialect="postgres"))))
     assert name in names
     assert max(map(len, names)) <= 63

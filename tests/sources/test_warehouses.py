@@ -16,11 +16,12 @@ import pytest
 import sqlglot
 
 from marginalsyn import Schema, Unit
-from marginalsyn.sources.holdout import part
+from marginalsyn.privacy.charges import Neighbours
+from marginalsyn.sources.holdout import Holdout
 from marginalsyn.sources.persons import bounded
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.encoding import plain, text_key
-from marginalsyn.table.parts import with_parts
+from marginalsyn.table.moments import with_parts
 
 WAREHOUSES = ("bigquery", "snowflake")
 TEXT, TRUTH = hospital.hospital(300)
@@ -79,7 +80,7 @@ def test_every_query_can_be_written(dialect: str) -> None:
         Codec(whole).encoded(source()),
         Codec(whole).unit_table(source()),
         Codec(parts).encoded(table),
-        part(source(), share=0.2, salt="s", held_out=False, by=None, engine=dialect),
+        Holdout(0.2, "s", Neighbours.ADD_REMOVE).part(source(), dialect, held_out=False),
         bounded(source(), Unit(column="patient_id", max_rows=3), dialect),
     ):
         assert "people" in written(query, dialect)
@@ -90,7 +91,9 @@ def test_every_query_can_be_written(dialect: str) -> None:
 )
 def test_rows_are_held_out_by_the_digest_that_each_of_them_has(dialect: str, digest: str) -> None:
     kept, gone = (
-        part(source(), share=0.3, salt="s", held_out=side, by=source()["zip"], engine=dialect)
+        Holdout(0.3, "s", Neighbours.ADD_REMOVE).part(
+            source(), dialect, held_out=side, by=source()["zip"]
+        )
         for side in (False, True)
     )
     assert digest in written(kept, dialect).upper()

@@ -12,7 +12,7 @@ import pytest
 from marginalsyn import PrivateTable, Schema
 from marginalsyn.errors import SchemaError
 from marginalsyn.table.codec import Codec
-from marginalsyn.table.parts import VALUES
+from marginalsyn.table.moments import VALUES
 
 DATE: dict[str, Any] = {
     "kind": "date",

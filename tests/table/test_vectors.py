@@ -9,12 +9,11 @@ from marginalsyn import Schema
 from marginalsyn.certificates.linear_models import GRID, Frame
 from marginalsyn.plugins.networks.heads import Heads
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn, OrdinalColumn
-from marginalsyn.table.design import scaled_features
+from marginalsyn.table.design import ABSENT, Slots, scaled_features
 from marginalsyn.table.features import Features
 from marginalsyn.table.metric import Metric
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
 from marginalsyn.table.schema import AnyColumn
-from marginalsyn.table.vectors import ABSENT, Slots
 
 COLUMNS: list[AnyColumn] = [
     IntegerColumn(name="age", lower=0, upper=9, bins=5, nullable=True),

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from marginalsyn.privacy.laws import PoissonSample
-from marginalsyn.privacy.recorded_laws import DRAWN
+from marginalsyn.privacy.noise import DRAWN
 from marginalsyn.privacy.streams import PostStream
 
 if TYPE_CHECKING:

@@ -40,8 +40,7 @@ from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import GDP, Charge, Neighbours, Pure, SubsampledGaussian
 from marginalsyn.privacy.gdp import amount_of, pure_mu, selection_mu
 from marginalsyn.privacy.laws import DiscreteGaussian, Gaussian, Law, PoissonSample
-from marginalsyn.privacy.noise import SeededNoise
-from marginalsyn.privacy.recorded_laws import Used
+from marginalsyn.privacy.noise import SeededNoise, Used
 from marginalsyn.privacy.rounded_normal import RoundedGaussian
 from marginalsyn.privacy.selection import ExponentialMechanism
 from marginalsyn.privacy.streams import Key, SecretStream

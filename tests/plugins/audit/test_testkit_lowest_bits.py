@@ -36,8 +36,7 @@ from marginalsyn.plugins.research.moment_certificate import certify_release
 from marginalsyn.plugins.weights.beta_noised import BetaNoisedConfig
 from marginalsyn.privacy.k_norm import KNorm
 from marginalsyn.privacy.laws import DiscreteGaussian, DiscreteLaplace, Law, PoissonSample
-from marginalsyn.privacy.noise import Noise, SecureNoise, SeededNoise
-from marginalsyn.privacy.recorded_laws import DRAWN
+from marginalsyn.privacy.noise import DRAWN, Noise, SecureNoise, SeededNoise
 from marginalsyn.privacy.rounded_normal import RoundedGaussian
 from marginalsyn.privacy.selection import ExponentialMechanism
 from marginalsyn.purchases.bounds import Bins, Bounds

@@ -18,7 +18,7 @@ from marginalsyn.plugins.audit.testkit.generators import (
 )
 from marginalsyn.plugins.points.histogram import Grid, HistogramConfig
 from marginalsyn.plugins.points.kme import UNIT, KMEConfig, RandomFourierFeatures
-from marginalsyn.privacy.recorded_laws import LAWS
+from marginalsyn.privacy.noise import LAWS
 from marginalsyn.table.columns import CategoricalColumn
 from marginalsyn.table.energy import energy_distance
 from marginalsyn.table.metric import Metric, PointSpace
@@ -137,7 +137,7 @@ def test_noise_of_the_sums_has_the_size_that_is_paid_for() -> None:
 
 def _units(frame: pd.DataFrame) -> np.ndarray:
     from marginalsyn.table.codec import Codec
-    from marginalsyn.table.vectors import ABSENT
+    from marginalsyn.table.design import ABSENT
 
     codec = Codec(example_schema())
     return codec.unit(frame, absent=ABSENT)

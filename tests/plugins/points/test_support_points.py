@@ -25,7 +25,7 @@ from marginalsyn.plugins.points.support_points import (
     SupportPointsHerdingConfig,
 )
 from marginalsyn.privacy.composition import compose
-from marginalsyn.privacy.recorded_laws import LAWS
+from marginalsyn.privacy.noise import LAWS
 from marginalsyn.progress import Silent
 from marginalsyn.table.energy import energy_distance, potential, self_distance
 from marginalsyn.table.metric import Metric, PointSpace
