@@ -99,7 +99,7 @@ def store(backend: Any, table: ibis.Table) -> ibis.Table:
 def drop(backend: Any, stored: ibis.Table) -> None:
     """Drop a table that :func:`store` made."""
     # Ibis 12 writes a DROP TABLE that DuckDB does not parse with sqlglot 30.
-    backend.con.execute(f'DROP TABLE IF EXISTS temp.main."{stored.get_name()}"')
+    backend.con.execute(f"DROP TABLE {stored.get_name()}")
 
 
 @contextmanager
