@@ -248,7 +248,7 @@ def cli() -> None:
 def main() -> None:
     """Run the command line."""
     # A start makes many objects that stay; looking for dead ones among them took a tenth of it.
-    gc.set_threshold(100_000, 50, 100)
+    gc.set_threshold(100_000)
     cli(prog_name="marginalsyn")
 
 

@@ -203,7 +203,7 @@ class Start(Drafting, Operation[None]):
         # What is said wrong needs no rows to see.
         with_unit(Schema.from_domain({"_": 2}), self)
         method = self.method or default_method(Generate)
-        make_config(method, {})
+        make_config(method)
         Budget(eps=self.eps)
         vouched = _vouched_for(self.public, self.data, [*self.kinds, *self.keep, *self.missing])
         data = brought(self.data, notes)

@@ -19,9 +19,8 @@ from marginalsyn.operations.drafting import Drafting
 from marginalsyn.operations.origins import PASSWORD, hides_password, shown_name
 
 if TYPE_CHECKING:
-    from marginalsyn.contract import GeneratorConfig
     from marginalsyn.drafting.draft import Draft, Verdict
-    from marginalsyn.privacy.budget import Budget
+    from marginalsyn.people.tree import LinkedSchema
     from marginalsyn.table.schema import Schema
 
 # Of the budget's rho: what bounds are bought for.
@@ -202,39 +201,46 @@ class Forecast:
         """The columns that would mostly show noise."""
         return [name for name, error in self.errors.items() if error >= USELESS]
 
+    def text(self, rows: int, many: str) -> str:
+        """What to expect of so many rows, or persons, in one sentence."""
+        worst, share = max(self.errors.items(), key=lambda one: one[1])
+        return (
+            f"to expect: counts of one column off by about {self.sigma:.0f} of {rows:,} {many}; "
+            f"shares of {worst} wrong by {share:.1%}, the most of all columns"
+        )
 
-def foresee(schema: Schema, config: GeneratorConfig, budget: Budget, rows: int) -> Forecast:
+
+def foresee(schema: Schema | LinkedSchema, method: str, eps: float, rows: int) -> Forecast:
     """What a run would give on so many rows. Nothing is read or spent.
 
     Args:
-        schema: of the table.
-        config: of the method.
-        budget: for the run.
+        schema: of the table; of linked ones the root's columns are forecast.
+        method: by its name.
+        eps: for the run.
         rows: about how many there are; of a table whose size is private, a guess or the curator's
             own knowledge. What follows from it is for the curator.
 
     Example:
-        >>> from marginalsyn.privacy.budget import Budget
-        >>> from marginalsyn.contract import make_config
         >>> from marginalsyn.table.schema import Schema
-        >>> forecast = foresee(
-        ...     Schema.from_domain({"a": 10}), make_config("independent", {}), Budget(eps=1), 50
-        ... )
-        >>> forecast.useless
+        >>> foresee(Schema.from_domain({"a": 10}), "independent", 1.0, 50).useless
         ['a']
     """
+    from marginalsyn.contract import make_config
     from marginalsyn.host import calibrate
+    from marginalsyn.people.tree import LinkedSchema
+    from marginalsyn.privacy.budget import Budget
     from marginalsyn.privacy.zcdp import gaussian_sigma
 
-    plan = calibrate(config, schema, budget)[0].plan
-    single = [rho for purpose, rho in plan.split.items() if "one-way" in purpose]
+    mechanism = calibrate(make_config(method), schema, Budget(eps=eps))[0]
+    if isinstance(schema, LinkedSchema):
+        mechanism = mechanism.mechanisms[schema.root.name]
+    columns, budget = mechanism.schema.columns, mechanism.budget
     # A method that says nothing of single columns is taken to measure them with all it has.
-    rho = sum(single) or budget.gaussian
-    sigma = gaussian_sigma(rho / max(len(schema.names), 1), budget.neighbours.l2)
+    rho = sum(r for p, r in mechanism.plan.split.items() if "one-way" in p) or budget.gaussian
+    sigma = gaussian_sigma(rho / max(len(columns), 1), budget.neighbours.l2)
     # Half of the mean size of a Gaussian in every cell, as a share; at most all rows are wrong.
     each = sigma * math.sqrt(2 / math.pi) / 2 / max(rows, 1)
-    errors = {column.name: min(1.0, column.size * each) for column in schema.columns}
-    return Forecast(sigma=sigma, errors=errors)
+    return Forecast(sigma, {column.name: min(1.0, column.size * each) for column in columns})
 
 
 # From this share on a column is said to be nearly all missing.
@@ -406,34 +412,26 @@ def describe(
     choices: Choices, draft: Draft, schema: Schema, seconds: float, notes: screen.Notes
 ) -> None:
     """What the budget will buy and what would come out missing or useless, before it is spent."""
-    from marginalsyn.contract import make_config
-    from marginalsyn.privacy.budget import Budget
-
     whole = draft.rows if schema.unit is None else draft.distinct[schema.unit.column]
     many = "rows" if schema.unit is None else "persons"
     seen = max(1, round(whole * (1 - choices.holdout)))
-    config = make_config(choices.method, {})
-    forecast = foresee(schema, config, Budget(eps=choices.rest_eps), seen)
+    forecast = foresee(schema, choices.method, choices.rest_eps, seen)
     warn_of_columns(draft.verdicts, notes)
     for name in forecast.useless:
         notes.warn(
             f"{name} would mostly show noise: it has {schema.column(name).size} codes for "
             f"{seen:,} {many}; give it fewer bins, drop it, or raise --eps"
         )
-    worst = max(forecast.errors, key=lambda name: forecast.errors[name])
     notes.say(
         f"method {choices.method}, eps {choices.eps:g}, {choices.holdout:.0%} of the {many} "
         "held out for the evaluation"
     )
-    notes.say(
-        f"to expect: counts of one column off by about {forecast.sigma:.0f} of {seen:,} {many}; "
-        f"shares of {worst} wrong by {forecast.errors[worst]:.1%}, the most of all columns"
-    )
+    notes.say(forecast.text(seen, many))
     warn_of_few(whole, choices.holdout, many, notes)
     if forecast.sigma > COARSE * seen:
         # What more would buy; the table's owner decides, and nothing here picks it from the rows.
         richer = [eps for eps in (2 * choices.eps, 4 * choices.eps) if eps <= MOST_EPS]
-        bought = [foresee(schema, config, Budget(eps=eps), seen).sigma for eps in richer]
+        bought = [foresee(schema, choices.method, eps, seen).sigma for eps in richer]
         off = [f"eps {eps:g} by {sigma:.0f}" for eps, sigma in zip(richer, bought, strict=True)]
         if off:
             notes.say(f"with more: at {', at '.join(off)}")

@@ -166,6 +166,12 @@ def _describe(
     if choices.holdout:
         notes.say(f"held out:  {choices.holdout:.0%} of the persons, for the evaluation")
     if persons is not None:
+        seen = max(1, round(persons * (1 - choices.holdout)))
+        notes.say(
+            start_forecast.foresee(tree, choices.method, choices.eps, seen).text(
+                seen, f"rows of {tree.root.name}"
+            )
+        )
         start_forecast.warn_of_few(persons, choices.holdout, "persons", notes)
     if tree.drafted_from_data:
         notes.warn(start_forecast.DRAFTED)

@@ -145,11 +145,11 @@ def rows(name: str, part: Part = "train") -> pd.DataFrame:
         name: One of :func:`names`.
         part: ``train``, ``test`` or ``all`` of the rows.
     """
-    if part not in ("train", "test", "all"):
-        raise UsageError(f"part ({part}) must be train, test or all")
     header, train, test = _split(name, describe(name))
-    lines = {"train": train, "test": test, "all": train + test}[part]
-    return _frame(header, lines, schema(name))
+    parts = {"train": train, "test": test, "all": train + test}
+    if part not in parts:
+        raise UsageError(f"part ({part}) must be train, test or all")
+    return _frame(header, parts[part], schema(name))
 
 
 def private_table(

@@ -73,10 +73,10 @@ class _ShrunkenLoss(Loss):
         sizes = [t.values.size for t in targets]
         self.weights /= np.repeat([*(COLUMN_STRENGTH for _ in columns), *strengths.values()], sizes)
         self._moved = np.empty_like(self.gradient)
-        ends = np.cumsum(sizes)
+        parts = np.split(self.gradient, np.cumsum(sizes)[:-1])
         self._views = [
-            self.gradient[end - t.values.size : end].reshape(t.values.shape)
-            for end, t in zip(ends, targets, strict=True)
+            part.reshape(t.values.shape)
+            for part, t in zip(parts, targets, strict=True)
             if t.values.ndim > 1
         ]
         self._base = self.potentials.copy()

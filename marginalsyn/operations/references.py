@@ -89,7 +89,7 @@ class ReferenceTable:
         """Its rows, under some columns of a schema; each counts once if it has no weights."""
         shared, weight = schema.select(columns), schema.survey_weight
         left = tuple(name for name in self.present if name not in shared.names)
-        own = weight if weight is not None and weight.column in self.present else None
+        own = weight if weight and weight.column in self.present else None
         update = {"drop": left, "survey_weight": own, "unit": None}
         return PrivateTable.open(self.data, shared.model_copy(update=update))
 
@@ -146,7 +146,7 @@ def open_references(
     """
     if given is None:
         return [], []
-    several = [given] if isinstance(given, pd.DataFrame | str | Path | Release) else list(given)
+    several = [given] if isinstance(given, Given) else list(given)
     found, warnings = [], []
     for one in several:
         release = _as_release(one)

@@ -67,9 +67,8 @@ def sample_lots(
         steered = "steered" in release.statement.notes
         why = "steer its source again" if steered else f"{release.statement.generator} keeps none"
         raise ReleaseError(f"release ({release.path}) must hold a model to sample from; {why}")
-    together = (release.schema.unit, release.schema.survey_weight)
-    whole = rows is None or any(together)
-    for size in [rows] if whole or rows is None else lot_sizes(rows):
+    together = release.schema.unit or release.schema.survey_weight
+    for size in [rows] if rows is None or together else lot_sizes(rows):
         yield draw(model, release.schema, size, rng, where)
 
 

@@ -298,7 +298,7 @@ class LabelCorrection:
             if step % 5 == 0:
                 norms = _joint_norms(rows.inputs, hidden, top, offsets)
                 clip = _quantile(norms, chances * masses[:, None])
-            noisy = -ask(network, lambda part: part.inputs, clip, multiplier)
+            noisy = -ask(network, _plain, clip, multiplier)
             slopes = split(noisy, [part.shape for part in parts])
             # By the end about so much noise is left in the mean of the steps.
             noise = (self.neighbours.l1 * clip * multiplier) ** 2 * 2 / self.steps

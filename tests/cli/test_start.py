@@ -375,6 +375,7 @@ def test_a_folder_of_linked_tables_goes_all_the_way(run: Run, folder: Path) -> N
         "table doctors is left out",
         "rows of visits",
         "20% of the persons",
+        "of 120 rows of patients; shares of ",
         "read off the rows",
     ):
         assert words in result.stderr, words
