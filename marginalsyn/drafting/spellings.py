@@ -94,7 +94,10 @@ def guess_moment(texts: Texts, known: int, fit: float = FIT) -> Guess | None:
     chosen: list[tuple[int, str]] = []
     ambiguous, left = False, list(texts)
     while left and len(chosen) < MOST_FORMATS:
-        counts = {form: _having(left, form) for form in _forms(left[0][0])}
+        counts = {
+            form: sum(count for text, count in left if is_moment(text, form))
+            for form in _forms(left[0][0])
+        }
         # No second format with day and month the other way round.
         counts = {f: n for f, n in counts.items() if _turned(f) not in {c for _, c in chosen}}
         most = max(counts.values(), default=0)
@@ -128,11 +131,6 @@ def guess_moment(texts: Texts, known: int, fit: float = FIT) -> Guess | None:
         if len(ends) == 1 and not any(text.endswith("Z") for text, _ in texts):
             fields["zone"] = ends.pop()
     return _with_unread(Guess(kind, why, fields), left, known)
-
-
-def _having(texts: Texts, form: str) -> int:
-    """How many rows have a moment of this format."""
-    return sum(count for text, count in texts if is_moment(text, form))
 
 
 def _turned(form: str) -> str:

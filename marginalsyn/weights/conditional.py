@@ -62,11 +62,6 @@ class LabelRows:
         """Some of the rows."""
         return LabelRows(self.inputs[places], self.labels[places])
 
-    def relabelled(self, rng: np.random.Generator) -> LabelRows:
-        """The same rows with labels drawn from q."""
-        drawn = _draw(np.exp(self.logs), rng)
-        return LabelRows(self.inputs, np.column_stack([self.logs, drawn]))
-
 
 class Conditional:
     """q(y | x) of released rows, with inputs x that are white among them, and scores of y.
@@ -144,7 +139,9 @@ class Conditional:
         many = min(round(float(self.masses.sum())), 200_000)
         shares = self.masses / self.masses.sum()
         places = rng.choice(len(self.rows), size=many, p=shares)
-        return self.rows.take(places).relabelled(rng)
+        rows = self.rows.take(places)
+        drawn = _draw(np.exp(rows.logs), rng)
+        return LabelRows(rows.inputs, np.column_stack([rows.logs, drawn]))
 
     @cached_property
     def entropy(self) -> float:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 # Vehtari et al. 2024: below 0.5 the variance is finite, above 0.7 no feasible number of rows helps,
 # above 1 not even the mean exists.
 USABLE_SHAPE = 0.7
+WORDS = ("good", "usable", "unreliable", "very unreliable")
 LEAST_SHARE = 0.1
 MOST_TOP_SHARE = 0.5
 _RIDGE = 1e-3
@@ -163,13 +164,8 @@ def say_worth(measured: Mapping[str, Any]) -> str:
         fit = min(measured["label_fit_rows"], measured["rows"])
         parts.append(f"{fit:,.0f} for a fit of the label")
     if measured["k_hat"] is not None:
-        parts.append(f"k-hat {measured['k_hat']:.2f} ({_meaning(measured['k_hat'])})")
+        word = WORDS[bisect_left((0.5, USABLE_SHAPE, 1.0), measured["k_hat"])]
+        parts.append(f"k-hat {measured['k_hat']:.2f} ({word})")
     parts.append(f"the heaviest 1% carry {measured['top_1_percent_share']:.1%}")
     parts.append(f"largest {measured['largest']:.3g} times the mean")
     return ", ".join(parts)
-
-
-def _meaning(shape: float) -> str:
-    """What k-hat says (Vehtari et al. 2024)."""
-    words = ("good", "usable", "unreliable", "very unreliable")
-    return words[bisect_left((0.5, USABLE_SHAPE, 1.0), shape)]

@@ -45,7 +45,8 @@ def finish_column(
     power = processing.power(values, scaled=scaled)
     measured = diagnose(weights, power * values, target.frame, target.schema)
     notes = dict(found.notes)
-    if scaled and (processing.normalises(scaled) or processing.changes_mean()):
+    smooth, clip = processing.smooth != "none", processing.clip is not None
+    if scaled and (processing.normalises(scaled) or power != 1 or smooth or clip):
         notes["unbiased"] = "no: normalised, tempered, smoothed or clipped weights are not unbiased"
     facts = {
         **facts,

@@ -110,7 +110,10 @@ def choose_marginals(
     triples = (*small, *(pair for pair in pairs if pair[1] not in covered))
     if degree == 2 or not small:
         return Choosing(kind="label pairs", marginals=pairs)
-    carried = degree == 3 or noise_share(domain, triples, rho, l2, rows) <= MOST_NOISE
+    # The length of the noise in a typical triple.
+    cells = sum(size(domain, columns) for columns in triples) / len(triples)
+    noise = gaussian_sigma(rho / len(triples), l2) * math.sqrt(cells)
+    carried = degree == 3 or noise <= MOST_NOISE * max(rows, 1.0)
     if carried and len(triples) * max(released, 1) <= MOST_ENTRIES:
         return Choosing(kind="label triples", marginals=triples, fixed=False)
     return Choosing(kind="label pairs", marginals=pairs, fixed=False)
@@ -135,15 +138,6 @@ def predict_marginals(
     made = Conditional(target)
     correction = LabelCorrection(conditional=made, neighbours=budget.neighbours, rho=rho)
     return predict_gain(target, made, correction.foresee)
-
-
-def noise_share(
-    domain: Mapping[str, int], marginals: Sequence[Columns], rho: float, l2: float, rows: float
-) -> float:
-    """The length of the noise in a typical marginal, as a share of the number of rows."""
-    sigma = gaussian_sigma(rho / len(marginals), l2)
-    cells = sum(size(domain, columns) for columns in marginals) / len(marginals)
-    return sigma * math.sqrt(cells) / max(rows, 1.0)
 
 
 def size(domain: Mapping[str, int], columns: Sequence[str]) -> int:

@@ -91,11 +91,6 @@ class Processing:
             )
         return not scaled if self.normalise is None else self.normalise
 
-    def changes_mean(self) -> bool:
-        """Whether a step is on after which the weights are no longer unbiased."""
-        tempered = self.temper is not None and self.temper != 1
-        return tempered or self.smooth != "none" or self.clip is not None
-
     def power(self, log_weights: np.ndarray, *, scaled: bool = False) -> float:
         """The power that the weights are raised to; weights that are the ratio itself stay so."""
         if self.temper is not None or scaled or not log_weights.size:

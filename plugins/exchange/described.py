@@ -62,12 +62,13 @@ def csvw(release: Release, values: Mapping[str, str]) -> Exported:
             f"release ({release.path}) must hold its rows as CSV to be described for the web: "
             "generate it with --format csv"
         )
+    every = {column.name: column for column in (*release.schema.columns, *release.schema.made)}
     tables: list[dict[str, Any]] = [
         {
             "url": release.frame_file,
             "dc:title": release.schema.title or "synthetic rows",
             "dc:description": summary_of(release),
-            "tableSchema": {"columns": [_csvw_column(release, n) for n in release.schema.layout]},
+            "tableSchema": {"columns": [csvw_column(every[n]) for n in release.schema.layout]},
         }
     ]
     if (form := release.text_form) != PLAIN_TEXT:
@@ -86,13 +87,6 @@ def csvw(release: Release, values: Mapping[str, str]) -> Exported:
     if "license" in values:
         doc["dc:license"] = values["license"]
     return Exported(files={"csv-metadata.json": _text(doc)}, lost=_other_files(release))
-
-
-def _csvw_column(release: Release, name: str) -> dict[str, Any]:
-    schema = release.schema
-    if name in schema.names:
-        return csvw_column(schema.column(name))
-    return csvw_column(next(column for column in schema.made if column.name == name))
 
 
 def croissant(release: Release, values: Mapping[str, str]) -> Exported:

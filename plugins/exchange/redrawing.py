@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import pandas as pd
 
 from marginalsyn.contract import Measurement, Model, Synthesis
 from marginalsyn.errors import DataError, SchemaError, UsageError
@@ -162,14 +161,6 @@ def _refit(
     return Refit(fitted=fitted, compression=compression, measurements=tuple(released))
 
 
-def whole_marginals(parcel: Parcel, schema: Schema) -> tuple[Measurement, ...]:
-    """The parcel's measurements over the schema's codes, without those of merged codes."""
-    spare = spare_codes(parcel, schema)
-    return tuple(
-        _released(part, parcel.tool, spare) for part in parcel.measurements if not part.groups
-    )
-
-
 def _released(part: Part, tool: str, spare: Mapping[str, int]) -> Measurement:
     """A measurement with cells for codes that its maker did not know."""
     values = np.asarray(part.values, dtype=float)
@@ -316,8 +307,15 @@ def _adopt_as_written(
     force: bool,
 ) -> Release:
     """The parcel's own rows, and whether the weights could be worth anything with them."""
-    frame = _decoded(parcel, schema, rng)
-    measured = found.measurements if found is not None else whole_marginals(parcel, schema)
+    assert parcel.rows is not None
+    spare = spare_codes(parcel, schema)
+    order = [list(parcel.domain).index(name) for name in schema.names]
+    frame = Codec(schema).decode(parcel.rows[:, order], rng)
+    # Without those of merged codes.
+    whole = [part for part in parcel.measurements if not part.groups]
+    measured = tuple(_released(part, parcel.tool, spare) for part in whole)
+    if found is not None:
+        measured = found.measurements
     fitted = (found.fitted, found.compression) if found is not None else None
     support = find_support(frame, schema, measured, fitted)
     facts = {**facts, **({"support": support.facts()} if support else {})}
@@ -334,11 +332,3 @@ def _model(found: Refit) -> Model:
     """What more rows can be sampled from."""
     rows = whole_rows(found.fitted.total)
     return store_model(found.fitted, found.compression, kind=KIND, rows=rows)
-
-
-def _decoded(parcel: Parcel, schema: Schema, rng: np.random.Generator) -> pd.DataFrame:
-    """The parcel's own rows as values."""
-    assert parcel.rows is not None
-    spare_codes(parcel, schema)
-    order = [list(parcel.domain).index(name) for name in schema.names]
-    return Codec(schema).decode(parcel.rows[:, order], rng)

@@ -53,7 +53,12 @@ class Pandera(SchemaFormat):
         return found
 
     def _read_column(self, found: Draft, name: str, about: Node) -> None:
-        checks = _checks(about.at("checks", {}))
+        node = about.at("checks", {})
+        # An object of checks, or the list of newer versions.
+        if isinstance(node.value, list):
+            checks = {one.at("options", {}).text("check_name"): one for one in node.items()}
+        else:
+            checks = dict(node.pairs())
         dtype = about.text("dtype", "object").lower()
         facts: dict[str, Any] = {
             "nullable": about.flag("nullable", False) or None,
@@ -119,13 +124,6 @@ class Pandera(SchemaFormat):
         if times:
             found.append(f"formats and bounds of {', '.join(times)}")
         return found
-
-
-def _checks(node: Node) -> dict[str, Node]:
-    """Checks by name: an object of them, or the list of newer versions."""
-    if isinstance(node.value, list):
-        return {one.at("options", {}).text("check_name"): one for one in node.items()}
-    return dict(node.pairs())
 
 
 def _only(node: Node, key: str) -> Node:

@@ -207,7 +207,7 @@ class Rake(WeightEstimator):
             wanted = [set(columns) for columns in self.chosen.marginals]
         else:
             wanted = [{label, name} for name in others]
-        share = predict_share(self.target, wanted, self._expected[1])
+        share = predict_share(self.target, wanted, self.kept)
         marginals = self.chosen.marginals
         return share | predict_marginals(self.target, label, marginals, self.budget)
 
