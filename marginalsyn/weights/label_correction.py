@@ -18,7 +18,7 @@ from marginalsyn.weights.conditional import LabelRows
 from marginalsyn.weights.dense import split
 from marginalsyn.weights.logistic import EFFECT
 from marginalsyn.weights.per_row import RowNetwork, build_network
-from marginalsyn.weights.prediction import INFORMATION
+from marginalsyn.weights.prediction import INFORMATION, RANGE
 
 if TYPE_CHECKING:
     from marginalsyn.access.visit import Visit
@@ -39,6 +39,10 @@ _RATE = 0.5
 _TURN = 0.15
 # Prior variances of a block's coefficients that are tried.
 _PRIORS = np.exp(np.linspace(math.log(1e-7), math.log(10.0), 24))
+# A mean square of a log ratio below this shows nowhere.
+_LEAST_SQUARE = 1e-4
+# Half of the logarithm of the range that four in five predictions of what is missing lie in.
+_SPREAD = math.log(RANGE[1] / RANGE[0]) / 2
 
 Ask = Callable[[RowNetwork, Callable[[LabelRows], np.ndarray], float, float], np.ndarray]
 """A noisy clipped sum: the network, the inputs made of rows, the clipping norm, sigma over it."""
@@ -130,6 +134,8 @@ class LabelCorrection:
         units: hidden units; 0 fits a residual that is linear in the inputs.
         steps: of the network, after those of its last layer.
         engine: that clips.
+        missing: what the released rows are predicted to lack of the information on the label, in
+            nats; by default as much as a usual table has on a label of two values.
     """
 
     conditional: Conditional
@@ -138,6 +144,7 @@ class LabelCorrection:
     units: int = 0
     steps: int = NETWORK_STEPS
     engine: str = "numpy"
+    missing: float = INFORMATION * math.log(2)
 
     @property
     def multipliers(self) -> tuple[float, ...]:
@@ -162,9 +169,8 @@ class LabelCorrection:
 
         For a log ratio spread evenly over the inputs with a root mean square of one half.
         """
-        bends, noise = self._bends
-        prior = EFFECT**2 / len(bends)
-        share = bends**2 * prior / (bends**2 * prior + bends + noise)
+        bends, noise, ratio = self._signal(EFFECT)
+        share = ratio / (1 + ratio)
         deviation = math.sqrt(float(np.sum((share / bends) ** 2 * (bends + noise))))
         return deviation, float(np.average(share, weights=bends))
 
@@ -174,12 +180,15 @@ class LabelCorrection:
         Priors are chosen by the evidence: where a log ratio with this root mean square adds little
         to it, the weights stay at 1.
         """
-        bends, noise = self._bends
-        # The signal's variance over that of the noise, in each direction.
-        ratio = bends**2 * (effect**2 / len(bends)) / (bends + noise)
+        bends, _, ratio = self._signal(effect)
         evidence = float(np.sum(ratio - np.log1p(ratio))) / 2
         share = float(np.average(ratio / (1 + ratio), weights=bends))
         return share * -math.expm1(-evidence)
+
+    def _signal(self, effect: float) -> tuple[np.ndarray, float, np.ndarray]:
+        """Curvatures and noise; the signal's variance over the noise's, in each direction."""
+        bends, noise = self._bends
+        return bends, noise, bends**2 * (effect**2 / len(bends)) / (bends + noise)
 
     @cached_property
     def _bends(self) -> tuple[np.ndarray, float]:
@@ -220,11 +229,11 @@ class LabelCorrection:
         )
         clip = self._first_clip(x)
         groups = np.repeat(np.arange(len(blocks)), [outputs * size for size in blocks])
-        usual = max(2 * INFORMATION * made.entropy, 1e-6)
+        square = max(2 * self.missing, _LEAST_SQUARE)
         now = np.zeros(x.shape[1] * outputs)
         asked: list[np.ndarray] = []
         places: list[np.ndarray] = []
-        last: tuple[np.ndarray, np.ndarray] | None = None
+        last: tuple[np.ndarray, np.ndarray, np.ndarray, float] | None = None
         turns: list[np.ndarray] = []
         priors = np.full(len(blocks), _PRIORS[0])
         for step, multiplier in enumerate(self.multipliers[:LINEAR_STEPS]):
@@ -236,16 +245,17 @@ class LabelCorrection:
             asked.append(slopes - shift)
             places.append(now)
             if last is not None:
-                turns.append(_secant(asked[-2] - asked[-1], *last, reach))
+                foreseen, moved, image, before = last
+                turns.append(_secant(foreseen - asked[-1], moved, image, math.hypot(reach, before)))
             for turn in turns:
                 hessian = hessian + np.outer(turn, turn)
             said, noise = _pool(asked, places, hessian, reach * reach)
-            found, priors = _posterior_mean(hessian, said, noise, groups, least, usual)
+            found, priors = _posterior_mean(hessian, said, noise, groups, least, square)
             moved = found - now
             size = float(np.sqrt(np.mean((x @ moved.reshape(-1, outputs)) ** 2)))
             if size > _TRUST:
                 moved = moved * (_TRUST / size)
-            last = moved, hessian @ moved
+            last = hessian @ (found - now), moved, hessian @ moved, math.sqrt(noise)
             now = now + moved
         return now.reshape(-1, outputs), clip, tuple(float(one) for one in priors)
 
@@ -373,14 +383,16 @@ def _secant(
 ) -> np.ndarray:
     """What to add to the Hessian (the outer product) so that it explains the last step.
 
-    Private rows may vary more along it than released ones do. The estimate is noisy: it is shrunk
-    towards no change.
+    Private rows may vary more along it than released ones do. ``fallen`` is by how much the slopes
+    are lower than they were expected to be before the step: against a sum that the step follows,
+    noise that happened to be large there would fall like a curve. The estimate is noisy
+    (``deviation``): it is shrunk towards no change.
     """
     expected = float(moved @ image)
     if expected <= 0:
         return np.zeros_like(moved)
     ratio = float(fallen @ moved) / expected
-    error = math.sqrt(2) * deviation * float(np.linalg.norm(moved)) / expected
+    error = deviation * float(np.linalg.norm(moved)) / expected
     ratio = min(max((ratio - 1) / (1 + error**2), 0.0), 20.0)
     return math.sqrt(ratio / expected) * image
 
@@ -415,13 +427,14 @@ def _posterior_mean(
     noise: float,
     groups: np.ndarray,
     least: tuple[float, ...],
-    usual: float,
+    square: float,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The mean under the prior variances, one a group, with the most evidence.
+    """The mean over the prior variances, one a group, and the means of these variances.
 
     Where noise is large, evidence hardly tells small variances from large ones, under which noise
-    would be taken for huge log ratios. So variances come from a law of their own: the mean square
-    of a log ratio is exponential with the mean that is usual.
+    would be taken for huge log ratios. So variances come from a law of their own: the logarithm of
+    the mean square of a log ratio has Laplace's law around that of ``square``. And the variance of
+    the last group is averaged over: the best one alone takes every lucky sum for a signal.
     """
     count = int(groups[-1]) + 1
     priors = np.full(count, _PRIORS[8])
@@ -433,12 +446,15 @@ def _posterior_mean(
         spread = fixed + sum(v * part for v, part in zip(variances, own, strict=True))
         factor = np.linalg.cholesky(spread)
         half = np.linalg.solve(factor, said)
-        rare = float(sizes @ variances) / usual
+        rare = float(np.abs(np.log(sizes * variances / square)).sum()) / _SPREAD
         return float(-np.log(np.diag(factor)).sum() - half @ half / 2) - rare
 
-    for _ in range(2 if count > 1 else 1):
-        for at in range(count):
-            tried = [np.where(np.arange(count) == at, one, priors) for one in _PRIORS]
-            priors = max(tried, key=evidence)
-    priors = np.maximum(priors, np.array(least[:count]))
-    return _shrink(hessian, said, noise, priors[groups]), priors
+    for at in [*range(count)] * min(count, 2):
+        tried = np.where(np.arange(count) == at, _PRIORS[:, None], priors)
+        logs = np.array([evidence(one) for one in tried])
+        priors = tried[logs.argmax()]
+    shares = np.exp(logs - logs.max())
+    shares /= shares.sum()
+    tried = np.maximum(tried, np.array(least[:count]))
+    means = [_shrink(hessian, said, noise, one[groups]) for one in tried]
+    return shares @ np.array(means), shares @ tried

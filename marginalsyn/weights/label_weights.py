@@ -169,7 +169,8 @@ class LabelWeights(WeightEstimator):
 
     @cached_property
     def correction(self) -> LabelCorrection:
-        """How the residual is fitted."""
+        """How the residual is fitted; what is predicted to be missing says how large it may be."""
+        whole = predict_gain(self.target, self.conditional, lambda effect: 1.0)
         return LabelCorrection(
             conditional=self.conditional,
             neighbours=self.budget.neighbours,
@@ -177,6 +178,7 @@ class LabelWeights(WeightEstimator):
             units=self.units,
             steps=self.steps,
             engine=self.engine,
+            missing=whole["predicted_gain"][1],
         )
 
 

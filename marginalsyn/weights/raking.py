@@ -137,6 +137,7 @@ class Choice:
         risk: the estimated squared error of the measured cells, in units of the noise's variance.
         plain: the same without weights.
         freedom: the degrees of freedom at that strength.
+        doubt: the standard error of the risk, against that without weights.
     """
 
     fitted: Fitted
@@ -144,6 +145,7 @@ class Choice:
     risk: float
     plain: float
     freedom: float
+    doubt: float = 0.0
 
     @classmethod
     def of(
@@ -156,12 +158,15 @@ class Choice:
     ) -> Choice:
         """An optimum with its estimated risk."""
         freedom = degrees(cells, answers, fitted, strength, rng)
+        flat = unweighted(cells, answers)
+        moved = (fitted.counts - flat.fitted.counts) / answers.sigma
         return cls(
             fitted=fitted,
             strength=strength,
             risk=risk(answers, fitted.counts, freedom),
-            plain=unweighted(cells, answers).risk,
+            plain=flat.risk,
             freedom=freedom,
+            doubt=2 * float(np.linalg.norm(moved)),
         )
 
 
@@ -230,6 +235,8 @@ def unweighted(cells: Cells, answers: Answers) -> Choice:
 def choose(cells: Cells, answers: Answers, rng: np.random.Generator, least: float = 0.0) -> Choice:
     """The strength with the least estimated risk, no weights among them; from answers alone.
 
+    The standard error of each risk is added: the least of several noisy ones is mostly luck.
+
     Args:
         cells: of the released rows.
         answers: what was bought.
@@ -263,9 +270,9 @@ def choose(cells: Cells, answers: Answers, rng: np.random.Generator, least: floa
 
 
 def _least(found: Iterable[Choice], least: float) -> Choice | None:
-    """The one of least risk among those that keep enough effective rows."""
+    """The one of least risk, its error added, among those that keep enough effective rows."""
     enough = [one for one in found if one.fitted.effective >= least]
-    return min(enough, key=lambda one: one.risk, default=None)
+    return min(enough, key=lambda one: one.risk + one.doubt, default=None)
 
 
 def outlook(
