@@ -34,18 +34,25 @@ def noise_l1_bound(sigma: float, cells: int, beta: float) -> float:
 @lru_cache(maxsize=256)
 def _absolute_noise(sigma: float) -> tuple[np.ndarray, np.ndarray]:
     """Some rates t, and log E exp(t|Z|) of Gaussian noise Z in whole numbers at each."""
-    from scipy.special import log_ndtr, logsumexp
+    from scipy.special import log_ndtr
 
     reach = np.arange(0, math.ceil(40 * sigma) + 2, dtype=float)
     discrete = -np.square(reach) / (2 * sigma**2)
     discrete[1:] += math.log(2)
-    discrete -= logsumexp(discrete)
+    discrete -= _log_sum(discrete.copy())
     # P(|Z| = k) of rounded noise is the normal law's between k - 1/2 and k + 1/2, on both sides.
     beyond = np.append(math.log(0.5), log_ndtr(-(reach + 0.5) / sigma))
     rounded = math.log(2) + beyond[:-1] + np.log(-np.expm1(beyond[1:] - beyond[:-1]))
     rates = np.geomspace(1e-3, 20, 200) / sigma
     laws = (discrete, rounded)
-    return rates, np.array([max(logsumexp(law + t * reach) for law in laws) for t in rates])
+    return rates, np.array([max(_log_sum(law + t * reach) for law in laws) for t in rates])
+
+
+def _log_sum(logs: np.ndarray) -> float:
+    """The logarithm of the sum of what has these logarithms, whose array is used up."""
+    top = float(logs.max())
+    logs -= top
+    return top + math.log(np.exp(logs, out=logs).sum())
 
 
 def fixed_sign_bound(sigma: float, cells: int, beta: float) -> float:

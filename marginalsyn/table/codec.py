@@ -204,17 +204,17 @@ class Codec:
         return matrix
 
     def _run(self, frame: pd.DataFrame, form: str, **how: Any) -> Any:
-        """Run the query of a method on a frame, in a DuckDB of its own; rows keep their order."""
+        """Run the query of a method on a frame, in our own DuckDB; rows keep their order."""
         frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
         self._present(list(frame.columns))
         rows = arrow_table(frame, self.schema.names)
         name, query, types = _written(self.schema, form, tuple(how.items()), rows.schema)
-        engine = private_engine()
-        try:
-            engine.con.register(name, rows)
-            return engine.con.sql(query).to_arrow_table().cast(types)
-        finally:
-            engine.disconnect()
+        with shared_engine() as connection:
+            connection.register(name, rows)
+            try:
+                return connection.sql(query).to_arrow_table().cast(types)
+            finally:
+                connection.unregister(name)
 
     @staticmethod
     def _frame(columns: Any) -> pd.DataFrame:
