@@ -15,7 +15,7 @@ from marginalsyn.errors import SchemaError
 from marginalsyn.table import decoding, encoding
 from marginalsyn.table.arrow import arrow_table
 from marginalsyn.table.columns import ListedColumn
-from marginalsyn.table.engine import engine_of, private_engine
+from marginalsyn.table.engine import engine_of, shared_engine
 from marginalsyn.table.schema import AnyColumn, Schema
 
 
