@@ -37,7 +37,7 @@ from marginalsyn import (
     make_noise,
 )
 from marginalsyn.access.private_table import PrivateTable
-from marginalsyn.evaluation.linked import LinkedCodes, far
+from marginalsyn.evaluation.linked import LinkedCodes, connected, far
 from marginalsyn.people.tree import LinkedTable
 from marginalsyn.people.views import count_name
 from marginalsyn.table.schema import Schema
@@ -399,13 +399,16 @@ def compare(make: Callable[[int], tuple[Tables, LinkedSchema]], args: argparse.N
         groups: dict[str, dict[str, list[float]]] = {}
         for seed in range(args.seeds):
             tables, tree = make(seed)
-            truth = LinkedCodes.of(cut(tables, tree), tree)
+            truth = LinkedCodes.of(connected(cut(tables, tree), tree), tree)
             cases = {"real, relinked": (truth.relinked(np.random.default_rng(seed)), 0.0)}
             sides = (("linked", linked, 0), ("attached", attached, 0), (AGAIN, attached, 1000))
             for name, run, other in sides:
                 start = time.process_time()
                 made = run(tables, tree, eps, seed + other, args.method)
-                cases[name] = LinkedCodes.of(made, tree), time.process_time() - start
+                cases[name] = (
+                    LinkedCodes.of(connected(made, tree), tree),
+                    time.process_time() - start,
+                )
             for name, (told, seconds) in cases.items():
                 found = list(queries(truth, told))
                 errors = np.array([error for _, error in found])

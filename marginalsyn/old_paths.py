@@ -34,7 +34,7 @@ MOVED: dict[str, dict[str, str]] = {
     "budget.laws": {"*": "privacy.laws"},
     "certificates.certificate": {"*": "plugins.research.moment_certificate"},
     "certificates.moments": {"*": "plugins.reports.bounds_report"},
-    "certificates.noisy_moments": {"*": "plugins.research.noisy_moments"},
+    "certificates.noisy_moments": {"*": "plugins.research.moment_certificate"},
     "evaluation": {"Report": "evaluation.reports"},
     "evaluation.baselines": {"*": "plugins.reports.baselines"},
     "evaluation.column_charts": {"*": "plugins.reports.marginals_report"},

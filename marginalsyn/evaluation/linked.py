@@ -1,5 +1,6 @@
 """Evaluation of linked tables: each as a single one is, and persons with all their rows.
 
+Linked tables are compared as codes: what their rows hold, whose they are, and what follows what.
 Everything here is computed from real rows without protection. It is for the curator.
 """
 
@@ -26,8 +27,17 @@ from marginalsyn.table.codec import Codec
 from marginalsyn.table.numeric import ContinuousColumn
 from marginalsyn.table.schema import AnyColumn, Schema
 
+# What persons with all their rows are called, next to the names of tables.
+TOTAL = "all tables"
+# Of a column of rows below a person, the shares of so many values are features of the person.
+MOST_SHARES = 12
+
+# The sides of a comparison, in words.
+WORDS = {"made": "synthetic", "real": "real", "train": "training"}
 # Transitions of columns with more values than this make a square are not compared.
 MOST_CELLS = 150
+
+Tables = Mapping[str, pd.DataFrame]
 
 
 @dataclass(frozen=True)
@@ -48,8 +58,7 @@ class LinkedCodes:
 
     @classmethod
     def of(cls, tables: Mapping[str, pd.DataFrame], tree: LinkedSchema) -> LinkedCodes:
-        """Encode tables; rows without a parent are left out, and of equal keys the first counts."""
-        tables = connected(tables, tree)
+        """Encode tables that :func:`connected` gave."""
         codes: dict[str, dict[str, np.ndarray]] = {}
         parents: dict[str, np.ndarray] = {}
         amounts: dict[str, np.ndarray] = {}
@@ -173,17 +182,6 @@ def links_of(tree: LinkedSchema, names: tuple[str, ...]) -> int:
     return max(depths) - min(depths)
 
 
-# What persons with all their rows are called, next to the names of tables.
-TOTAL = "all tables"
-# Of a column of rows below a person, the shares of so many values are features of the person.
-MOST_SHARES = 12
-
-# The sides of a comparison, in words.
-WORDS = {"made": "synthetic", "real": "real", "train": "training"}
-
-Tables = Mapping[str, pd.DataFrame]
-
-
 def evaluate_linked(
     synthetic: LinkedRelease | Tables,
     rows: tuple[Tables, Tables | None],
@@ -264,12 +262,19 @@ def evaluate_linked(
         found[table.name] = compare(table.name, schema, frames, run)
     if root.name not in found:
         raise UsageError(f"table {root.name} must have rows and columns to be compared")
-    schema = _with_features(
-        Schema(**{**table_schema(tree, root.name).model_dump(), "label": label}), known
-    )
+    below = {side: _below(linked) for side, linked in codes.items()}
+    added: list[AnyColumn] = [
+        ContinuousColumn(name=name, lower=0.0, upper=max(most, 1.0), bins=8)
+        for name, (_, most) in below["train" if "train" in below else "real"].items()
+    ]
+    schema = table_schema(tree, root.name)
+    more = {"label": label, "columns": (*schema.columns, *added)}
+    schema = Schema(**{**schema.model_dump(), **more})
     frames = {
-        side: table_frame(tree, tables[side], root.name).join(_features(linked))
-        for side, linked in codes.items()
+        side: table_frame(tree, tables[side], root.name).join(
+            pd.DataFrame({name: values for name, (values, _) in features.items()})
+        )
+        for side, features in below.items()
     }
     persons = {name: report for name, report in chosen.items() if report.scope == "persons"}
     whole = compare(TOTAL, schema, frames, persons)
@@ -286,22 +291,11 @@ def evaluate_linked(
     return whole.model_copy(update=update)
 
 
-def _with_features(schema: Schema, linked: LinkedCodes) -> Schema:
-    """The schema of persons with what :func:`_features` adds."""
-    added: list[AnyColumn] = [
-        ContinuousColumn(name=name, lower=0.0, upper=max(most, 1.0), bins=8)
-        for name, (_, most) in _below(linked).items()
-    ]
-    return Schema(**{**schema.model_dump(), "columns": (*schema.columns, *added)})
-
-
-def _features(linked: LinkedCodes) -> pd.DataFrame:
-    """Of every person, means and shares of the columns of all rows that belong to the person."""
-    return pd.DataFrame({name: values for name, (values, _) in _below(linked).items()})
-
-
 def _below(linked: LinkedCodes) -> dict[str, tuple[np.ndarray, float]]:
-    """The features by name, each with the largest value that it may have."""
+    """Features of every person, by name, each with the largest value that it may have.
+
+    They are means and shares of the columns of all rows that belong to the person.
+    """
     found: dict[str, tuple[np.ndarray, float]] = {}
     for table in linked.tree.tables[1:]:
         owner, path = linked.owners(table.name), linked.tree.path(table.name)[1:]

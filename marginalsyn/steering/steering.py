@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -37,14 +36,6 @@ _ROUNDS, _CLOSE = 1000, 1e-10
 
 Margins = Mapping[str, np.ndarray]
 """For every steered column the share of each of its codes."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class SteeredRows:
-    """Rows of codes, and how much likelier each is under the stated margins."""
-
-    codes: np.ndarray
-    weights: np.ndarray
 
 
 def read_margins(stated: Mapping[str, Any], schema: Schema) -> dict[str, np.ndarray]:
@@ -174,16 +165,22 @@ def steer(
     margins = read_margins(stated, schema)
     count = len(frame) if rows is None else rows
     given = Codec(schema).encode(frame)
-    source = SteeredRows(codes=given, weights=rake(given, margins, schema))
+    weights = rake(given, margins, schema)
+    pool = given
     if method == "rows":
-        pool = _fresh(release, source, margins, count, rng)
+        # So many rows of the release's model that few must be drawn twice; its own without one.
+        copies = float(weights.max()) * count / len(given)
+        if release.model() is not None and copies > 1:
+            wanted = min(math.ceil(min(copies, MOST_FRESH) * len(given)), MOST_ROWS)
+            fresh = Codec(schema).encode(sample(release, wanted, rng))
+            pool = complete(fresh, given, margins, schema)
     else:
         try:
             import jax  # noqa: F401
         except ImportError as error:
             raise MissingExtraError(f"method '{method}'", "networks") from error
         made = needed_part("steering-network", f"method '{method}'")
-        fresh = made(source, schema, method, count, rng, options or {}, progress)
+        fresh = made(given, weights, schema, method, count, rng, options or {}, progress)
         pool = complete(fresh, given, margins, schema)
     progress.report("generate", fraction=0.95, text="rows")
     codes = draw(pool, margins, schema, count, rng)
@@ -215,22 +212,6 @@ def draw(
     order = np.lexsort((rng.random(len(pool)), *keys))
     picked = resample(weights[order], "systematic", rng, rows)
     return pool[order[rng.permutation(picked)]]
-
-
-def _fresh(
-    release: Release,
-    source: SteeredRows,
-    margins: Margins,
-    rows: int,
-    rng: np.random.Generator,
-) -> np.ndarray:
-    """So many rows of the release's model that few must be drawn twice; its own without one."""
-    copies = float(source.weights.max()) * rows / len(source.codes)
-    wanted = min(math.ceil(min(copies, MOST_FRESH) * len(source.codes)), MOST_ROWS)
-    if release.model() is None or copies <= 1:
-        return source.codes
-    codes = Codec(release.schema).encode(sample(release, wanted, rng))
-    return complete(codes, source.codes, margins, release.schema)
 
 
 def complete(codes: np.ndarray, source: np.ndarray, margins: Margins, schema: Schema) -> np.ndarray:
