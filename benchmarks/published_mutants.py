@@ -86,11 +86,11 @@ PUBLISHED = (
     Mutant(
         "labels-from-rows",
         "the one-way shares that the generator starts from are exact",
-        PATEGAN,
-        "heads = Heads(self.schema, shares_of(measured, total))",
+        "plugins/networks/adversarial.py",
+        "shares = shares_of([one for one in measured if one.columns], counted[0])",
         "exact = [m.__class__(columns=m.columns, values=visit.counts(m.columns), sigma=m.sigma)\n"
         "                 for m in measured]\n"
-        "        heads = Heads(self.schema, shares_of(exact, total))",
+        "        shares = shares_of(exact, counted[0])",
         (BUGS, "-k", "side_door"),
     ),
     # marginals

@@ -6,8 +6,9 @@ generator learns, it learns from the discriminator and from public numbers, as p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -23,12 +24,11 @@ from marginalsyn.contract import (
 )
 from marginalsyn.errors import ReleaseError
 from marginalsyn.generators.marginals import ROWS, whole_rows
-from marginalsyn.graphical.estimation import draw_possible, warn_of_noise
-from marginalsyn.plugins.networks.heads import Heads
+from marginalsyn.graphical.estimation import draw_possible, known_total, warn_of_noise
+from marginalsyn.plugins.networks.heads import Head, Heads, shares_of
 from marginalsyn.plugins.networks.tensorflow_engine import Network, load_tensorflow
 from marginalsyn.table.codec import Codec
 from marginalsyn.weights.dense import (
-    Adam,
     Layers,
     check_layers,
     check_number,
@@ -41,18 +41,74 @@ from marginalsyn.weights.dense import (
     split,
     unpack_layers,
 )
-from marginalsyn.weights.dp_sgd import Inputs, Training, joint_gradient
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from marginalsyn.access.visit import Visit
-    from marginalsyn.privacy.noise import Noise
-    from marginalsyn.privacy.streams import Key
+    from marginalsyn.progress import Progress
     from marginalsyn.table.schema import Schema
 
 TEMPERATURE = 0.5
-MOST_FAKES = 1024
+BATCH = 256
+"""Rows in a step of a maker."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What a maker's inputs and outputs stand for.
+
+    Attributes:
+        heads: of the columns.
+        given: positions of the columns that rows are made for, drawn from their shares.
+        latent: how many random numbers all columns share.
+    """
+
+    heads: Heads
+    given: tuple[int, ...]
+    latent: int
+
+    @cached_property
+    def made(self) -> dict[int, Head]:
+        """The heads of the columns that are made, by position."""
+        return {p: head for p, head in enumerate(self.heads.heads) if p not in self.given}
+
+    @cached_property
+    def sizes(self) -> tuple[int, int]:
+        """How many inputs and outputs there are."""
+        own = sum(head.ordered for head in self.made.values())
+        blocks = sum(self.heads.heads[p].width for p in self.given)
+        return own + self.latent + blocks, sum(head.outputs for head in self.made.values())
+
+    @cached_property
+    def choices(self) -> int:
+        """How many alternatives all made columns have together."""
+        return sum(head.choices for head in self.made.values())
+
+    def draw_given(self, rows: int, rng: np.random.Generator) -> np.ndarray:
+        """Draw codes of the given columns, each from its shares."""
+        shares = [self.heads.heads[p].shares for p in self.given]
+        drawn = [rng.choice(len(own), rows, p=own / own.sum()) for own in shares]
+        return np.array(drawn, dtype=np.int32).reshape(len(shares), rows).T
+
+    def draw_inputs(
+        self, codes: np.ndarray, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The inputs for rows with the given codes, and the Gumbel noise of their choices."""
+        rows, heads = len(codes), self.heads.heads
+        own = sum(head.ordered for head in self.made.values())
+        normal = rng.standard_normal((rows, own + self.latent))
+        gumbel = rng.gumbel(size=(rows, self.choices))
+        blocks = [heads[p].rows(codes[:, k], rng.random(rows)) for k, p in enumerate(self.given)]
+        return np.hstack([normal, *blocks]), gumbel
+
+    def parts(self, outputs: Any, gumbel: Any) -> Iterator[tuple[int, Head, Any, Any]]:
+        """Every made column's position and head, with its own outputs and noise."""
+        out, pick = 0, 0
+        for position, head in self.made.items():
+            own = outputs[:, out : out + head.outputs]
+            yield position, head, own, gumbel[:, pick : pick + head.choices]
+            out, pick = out + head.outputs, pick + head.choices
 
 
 @dataclass(frozen=True)
@@ -61,131 +117,85 @@ class Maker:
 
     Every ordered column starts as a normal number of its own and every choice from its column's
     shares, so that an untrained maker gives independent columns; layers of tanh units, which also
-    see ``latent`` shared numbers and the vector of the given columns, bend them.
+    see the shared numbers and the vector of the given columns, bend them.
 
     Attributes:
-        heads: of the columns.
-        given: positions of the columns that rows are made for, drawn from their shares.
-        latent: how many random numbers all columns share.
+        layout: of inputs and outputs.
         skip: the linear map from inputs to outputs.
         layers: the network whose outputs are added to that.
     """
 
-    heads: Heads
-    given: tuple[int, ...]
-    latent: int
+    layout: Layout
     skip: np.ndarray
     layers: Layers
 
-    @property
-    def made(self) -> list[int]:
-        """Positions of the columns that are made."""
-        return _made(self.heads, self.given)
-
     def codes(self, rows: int, rng: np.random.Generator) -> np.ndarray:
         """Draw rows of codes."""
-        given = draw_given(self.heads, self.given, rows, rng)
-        inputs, gumbel = draw_inputs(self.heads, self.given, self.latent, given, rng)
+        layout = self.layout
+        given = layout.draw_given(rows, rng)
+        inputs, gumbel = layout.draw_inputs(given, rng)
         outputs = forward(self.layers, inputs) + inputs @ self.skip
-        codes = np.empty((rows, len(self.heads.heads)), dtype=np.int32)
-        codes[:, list(self.given)] = given
-        out, picks = 0, 0
-        for position in self.made:
-            head = self.heads.heads[position]
-            codes[:, position] = head.codes(
-                outputs[:, out : out + head.outputs], gumbel[:, picks : picks + head.choices]
-            )
-            out, picks = out + head.outputs, picks + head.choices
+        codes = np.empty((rows, len(layout.heads.heads)), dtype=np.int32)
+        codes[:, list(layout.given)] = given
+        for position, head, own, noise in layout.parts(outputs, gumbel):
+            codes[:, position] = head.codes(own, noise)
         return codes
 
     def possible_codes(self, rows: int, rng: np.random.Generator) -> np.ndarray:
         """Draw rows of codes that are not structural zeros."""
-        return draw_possible(self.heads.schema, rows, lambda count: self.codes(count, rng), rng)
+        schema = self.layout.heads.schema
+        return draw_possible(schema, rows, lambda count: self.codes(count, rng), rng)
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:
         """The arrays that a release's model stores."""
         named = {"generator.skip": self.skip, **pack_layers("generator", self.layers)}
-        return {**self.heads.arrays, **named}
+        return {**self.layout.heads.arrays, **named}
 
     @classmethod
     def read(
         cls, schema: Schema, given: Sequence[str], latent: int, arrays: Mapping[str, np.ndarray]
     ) -> Maker:
         """Undo ``arrays``; they may come from an untrusted file."""
-        heads = Heads.read(schema, arrays)
         places = tuple(schema.names.index(name) for name in given)
-        inputs, outputs = _sizes(heads, places, latent)
+        layout = Layout(Heads.read(schema, arrays), places, latent)
+        inputs, outputs = layout.sizes
         skip = arrays.get("generator.skip")
         if skip is None or not is_numbers(skip, (inputs, outputs)):
             raise ReleaseError(f"model (generator.skip) must be {inputs} by {outputs} numbers")
-        return cls(heads, places, latent, skip, unpack_layers("generator", arrays, inputs, outputs))
-
-
-def draw_given(
-    heads: Heads, given: Sequence[int], rows: int, rng: np.random.Generator
-) -> np.ndarray:
-    """Draw codes of the given columns, each from its shares."""
-    drawn = [
-        rng.choice(len(heads.heads[p].shares), rows, p=_normalised(heads.heads[p].shares))
-        for p in given
-    ]
-    return np.array(drawn, dtype=np.int32).reshape(len(given), rows).T
-
-
-def draw_inputs(
-    heads: Heads, given: Sequence[int], latent: int, codes: np.ndarray, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
-    """A maker's inputs for rows with the given codes, and the Gumbel noise of its choices."""
-    made = [heads.heads[p] for p in _made(heads, given)]
-    rows = len(codes)
-    normal = rng.standard_normal((rows, sum(head.ordered for head in made) + latent))
-    gumbel = rng.gumbel(size=(rows, sum(head.choices for head in made)))
-    blocks = [heads.heads[p].rows(codes[:, k], rng.random(rows)) for k, p in enumerate(given)]
-    return np.hstack([normal, *blocks]), gumbel
+        return cls(layout, skip, unpack_layers("generator", arrays, inputs, outputs))
 
 
 class MakerNetwork:
     """A maker in training.
 
     Args:
-        heads: of the columns.
-        given: positions of the columns that rows are made for.
-        latent: how many random numbers all columns share.
+        layout: of inputs and outputs.
         hidden: units of the hidden layers.
         rng: draws the first parameters.
     """
 
-    def __init__(
-        self,
-        heads: Heads,
-        given: Sequence[int],
-        latent: int,
-        hidden: Sequence[int],
-        rng: np.random.Generator,
-    ) -> None:
-        self.heads, self.given, self.latent = heads, tuple(given), latent
-        inputs, outputs = _sizes(heads, self.given, latent)
+    def __init__(self, layout: Layout, hidden: Sequence[int], rng: np.random.Generator) -> None:
+        self.layout = layout
+        inputs, outputs = layout.sizes
         self._layer_shapes = shapes_of([inputs, *hidden, outputs])
         self.shapes = [(inputs, outputs), *self._layer_shapes]
-        skip, bias, out, own = np.zeros((inputs, outputs)), [], 0, 0
-        for position in _made(heads, self.given):
-            head = heads.heads[position]
+        skip, bias, out, own = np.zeros((inputs, outputs)), [np.empty(0)], 0, 0
+        for head in layout.made.values():
             if head.ordered:
                 skip[own, out] = 1.0
                 own += 1
             bias.append(np.concatenate([np.zeros(int(head.ordered)), head.odds]))
             out += head.outputs
         first = first_parameters(self._layer_shapes, rng, 0.5)
-        first[first.size - outputs :] = np.concatenate([np.empty(0), *bias])
+        first[first.size - outputs :] = np.concatenate(bias)
         self.parameters = np.concatenate([skip.ravel(), first])
 
     def maker(self, parameters: np.ndarray | None = None) -> Maker:
         """The maker with these parameters, or with the current ones."""
         flat = self.parameters if parameters is None else parameters
         skip, *_ = split(flat, self.shapes)
-        layers = layers_of(flat[skip.size :], self._layer_shapes)
-        return Maker(self.heads, self.given, self.latent, skip, layers)
+        return Maker(self.layout, skip, layers_of(flat[skip.size :], self._layer_shapes))
 
     def gradient_against(
         self, network: Network, anchor: float = 0.0
@@ -195,17 +205,16 @@ class MakerNetwork:
         The loss is softplus(-log-odds), or minus the critic's value, plus ``anchor`` times how far
         the rows' single columns stray from the public shares.
         """
-        tf, heads, given = load_tensorflow(), self.heads, self.given
+        tf, layout = load_tensorflow(), self.layout
         variables = [tf.Variable(part) for part in split(self.parameters, self.shapes)]
-        inputs, _ = self.shapes[0]
-        picks = sum(heads.heads[p].choices for p in _made(heads, given))
-        blocks = {p: heads.heads[p].width for p in given}
+        inputs, _ = layout.sizes
+        blocks = {p: layout.heads.heads[p].width for p in layout.given}
 
         @tf.function(
             autograph=False,
             input_signature=[
                 tf.TensorSpec((None, inputs), tf.float64),
-                tf.TensorSpec((None, picks), tf.float64),
+                tf.TensorSpec((None, layout.choices), tf.float64),
             ],
         )
         def step(drawn: Any, gumbel: Any) -> Any:
@@ -216,19 +225,12 @@ class MakerNetwork:
                     values = tf.tanh(values @ kernel + bias)
                 outputs = values @ rest[-2] + rest[-1] + drawn @ skip
                 start = inputs - sum(blocks.values())
-                parts, out, pick, strays = {}, 0, 0, []
-                for position in given:
-                    parts[position] = drawn[:, start : start + blocks[position]]
-                    start += blocks[position]
-                for position in _made(heads, given):
-                    head = heads.heads[position]
-                    parts[position] = head.tensor(
-                        tf,
-                        outputs[:, out : out + head.outputs],
-                        gumbel[:, pick : pick + head.choices],
-                        TEMPERATURE,
-                    )
-                    out, pick = out + head.outputs, pick + head.choices
+                parts, strays = {}, []
+                for position, width in blocks.items():
+                    parts[position] = drawn[:, start : start + width]
+                    start += width
+                for position, head, own, noise in layout.parts(outputs, gumbel):
+                    parts[position] = head.tensor(tf, own, noise, TEMPERATURE)
                     if anchor:
                         strays.append(head.stray(tf, parts[position]))
                 rows = tf.concat([parts[p] for p in sorted(parts)], axis=1)
@@ -243,113 +245,11 @@ class MakerNetwork:
         def gradient(count: int, rng: np.random.Generator) -> np.ndarray:
             for variable, part in zip(variables, split(self.parameters, self.shapes), strict=True):
                 variable.assign(part)
-            codes = draw_given(heads, given, count, rng)
-            found: np.ndarray = step(*draw_inputs(heads, given, self.latent, codes, rng)).numpy()
+            codes = layout.draw_given(count, rng)
+            found: np.ndarray = step(*layout.draw_inputs(codes, rng)).numpy()
             return found
 
         return gradient
-
-
-@dataclass(frozen=True, kw_only=True)
-class AdversarialTraining:
-    """Public knobs of adversarial training.
-
-    Attributes:
-        training: of the discriminator; its steps are the only ones that cost privacy.
-        settle: the share of these steps that come after the maker is finished.
-        batch: rows in a step of the maker.
-        moves: the maker's steps after each of the discriminator's.
-        learning_rate: of the maker.
-        anchor: how strongly the maker's single columns are kept near their public shares.
-        bound: a critic's parameters stay within it (Arjovsky et al. 2017), None for no bound.
-    """
-
-    training: Training
-    settle: float
-    batch: int
-    moves: int
-    learning_rate: float
-    anchor: float
-    bound: float | None = None
-
-
-class PrivateVectors:
-    """Private rows as a discriminator's inputs, computed from codes when a step needs them.
-
-    For a given key a row's vector is a function of that row alone, so adding or removing one row
-    changes a step's sum by one clipped gradient.
-    """
-
-    def __init__(self, heads: Heads, codes: np.ndarray, key: Key) -> None:
-        self._heads, self._codes, self._key = heads, codes, key
-        self._marks, self._looks = heads.marks(codes, key), 0
-
-    def __len__(self) -> int:
-        return len(self._codes)
-
-    def __getitem__(self, positions: np.ndarray) -> np.ndarray:
-        self._looks += 1
-        codes, marks = self._codes[positions], self._marks[positions]
-        return self._heads.keyed_rows(codes, self._key, marks, self._looks)
-
-
-def train_adversarially(
-    network: Network,
-    making: MakerNetwork,
-    private: Inputs,
-    knobs: AdversarialTraining,
-    noise: Noise,
-    report: Callable[[int], None],
-) -> Maker:
-    """Train both; return the maker, averaged over the second half of its steps.
-
-    Once the maker is finished, the discriminator goes on training against its rows and ends as the
-    average over the second half of these last steps: its log-odds are about the rows that are
-    released.
-    """
-    rng, training = noise.post, knobs.training
-    adam = Adam(network.size, training.learning_rate)
-    making_adam = Adam(making.parameters.size, knobs.learning_rate)
-    gradient = making.gradient_against(network, knobs.anchor)
-    alone = min(training.steps, max(1, round(knobs.settle * training.steps)))
-    shared = training.steps - alone
-    path, kept = np.zeros(making.parameters.size), 0
-    network_path, network_kept = np.zeros(network.size), 0
-    maker = making.maker()
-    for step in range(training.steps):
-        report(step)
-        fakes = making.heads.rows(maker.codes(min(training.lot, MOST_FAKES), rng), rng)
-        move = adam.move(joint_gradient(network, private, fakes, training, noise))
-        parameters = network.parameters - move
-        if knobs.bound is not None:
-            parameters = np.clip(parameters, -knobs.bound, knobs.bound)
-        network.assign(parameters)
-        if step < shared:
-            for _ in range(knobs.moves):
-                slope = gradient(knobs.batch, rng)
-                making.parameters = making.parameters - making_adam.move(slope)
-            if step >= shared // 2:
-                path, kept = path + making.parameters, kept + 1
-            maker = making.maker(path / kept if step == shared - 1 else None)
-        elif step >= shared + alone // 2:
-            network_path, network_kept = network_path + parameters, network_kept + 1
-    network.assign(network_path / network_kept)
-    return maker
-
-
-def _made(heads: Heads, given: Sequence[int]) -> list[int]:
-    return [p for p in range(len(heads.heads)) if p not in given]
-
-
-def _sizes(heads: Heads, given: Sequence[int], latent: int) -> tuple[int, int]:
-    """Inputs and outputs of a maker."""
-    made = [heads.heads[p] for p in _made(heads, given)]
-    inputs = sum(head.ordered for head in made) + latent + sum(heads.heads[p].width for p in given)
-    return inputs, sum(head.outputs for head in made)
-
-
-def _normalised(shares: np.ndarray) -> np.ndarray:
-    return shares / shares.sum()
 
 
 COUNTS = "one-way marginals"
@@ -362,20 +262,15 @@ LATENT = option(16, "Number of random inputs that the generator turns into one r
 GENERATOR_RATE = option(0.002, "Learning rate of the generator (Adam).")
 
 
-def read_maker(model: Model, schema: Schema) -> Maker:
-    """The generator network in a release's model; the file is not trusted."""
+def sample_maker(
+    model: Model, schema: Schema, rows: int | None, rng: np.random.Generator
+) -> pd.DataFrame:
+    """More rows from a stored generator network, at no cost in privacy; the file is not trusted."""
     given, latent = model.meta.get("given"), model.meta.get("latent")
     known = isinstance(given, list) and set(map(str, given)) <= set(schema.names)
     if not known or not isinstance(latent, int) or not 0 <= latent <= 10**6:
         raise ReleaseError("model must name the given columns and the number of latent numbers")
-    return Maker.read(schema, given or (), latent, model.arrays)
-
-
-def sample_maker(
-    model: Model, schema: Schema, rows: int | None, rng: np.random.Generator
-) -> pd.DataFrame:
-    """More rows from a stored generator network, at no cost in privacy."""
-    maker = read_maker(model, schema)
+    maker = Maker.read(schema, given or (), latent, model.arrays)
     count = model.meta.get("rows", 0) if rows is None else rows
     check_rows(count)
     return Codec(schema).decode(maker.possible_codes(count, rng), rng)
@@ -416,6 +311,25 @@ class MakerConfig(GeneratorConfig):
 
 class MakerGenerator(Calibrated):
     """What adversarial networks do alike."""
+
+    def count(
+        self,
+        visit: Visit,
+        progress: Progress,
+        marginals: Sequence[tuple[str, ...]],
+        sigma: float,
+    ) -> tuple[list[Measurement], tuple[float, float], Heads]:
+        """Measure what the networks' scales and the number of rows are taken from.
+
+        Returns:
+            The measurements, the number of rows with its standard deviation, and the heads.
+        """
+        progress.report("measure", text=COUNTS)
+        measured = [visit.measure(columns, sigma, purpose=COUNTS) for columns in marginals]
+        visit.review(measured)
+        counted = known_total(visit, measured)
+        shares = shares_of([one for one in measured if one.columns], counted[0])
+        return measured, counted, Heads(self.schema, shares)
 
     def draw(
         self,

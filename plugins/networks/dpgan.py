@@ -2,42 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from marginalsyn.contract import Plan, Synthesis, option
-from marginalsyn.graphical.estimation import known_total
 from marginalsyn.plugins.networks.adversarial import (
     ANCHOR,
+    BATCH,
     COUNTS,
     GENERATOR_HIDDEN,
     GENERATOR_RATE,
     LATENT,
-    AdversarialTraining,
+    Layout,
+    Maker,
     MakerConfig,
     MakerGenerator,
     MakerNetwork,
-    PrivateVectors,
     score_rows,
-    train_adversarially,
 )
-from marginalsyn.plugins.networks.heads import Heads, shares_of
+from marginalsyn.plugins.networks.heads import Heads
 from marginalsyn.plugins.networks.tensorflow_engine import Network
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours, SubsampledGaussian
 from marginalsyn.privacy.composition import find_noise_multiplier
 from marginalsyn.privacy.zcdp import gaussian_sigma
-from marginalsyn.weights.dense import layers_of, pack_layers
-from marginalsyn.weights.dp_sgd import Training
+from marginalsyn.weights.dense import Adam, layers_of, pack_layers
+from marginalsyn.weights.dp_sgd import Inputs, Training, joint_gradient
 from marginalsyn.weights.per_row import chunk_rows
 
 if TYPE_CHECKING:
     from marginalsyn.access.visit import Visit
+    from marginalsyn.privacy.noise import Noise
+    from marginalsyn.privacy.streams import Key
     from marginalsyn.progress import Progress
     from marginalsyn.table.schema import Schema
 
 PURPOSE = "gradients of the discriminator"
+MOST_FAKES = 1024
 # Where no marginals are asked for: what counting the rows may cost, under add-remove.
 TOTAL_SHARE = 0.02
 
@@ -124,6 +129,75 @@ class DPGANConfig(MakerConfig):
         return DPGAN(config=self, schema=schema, budget=budget)
 
 
+class PrivateVectors:
+    """Private rows as a discriminator's inputs, computed from codes when a step needs them.
+
+    For a given key a row's vector is a function of that row alone, so adding or removing one row
+    changes a step's sum by one clipped gradient.
+    """
+
+    def __init__(self, heads: Heads, codes: np.ndarray, key: Key) -> None:
+        self._heads, self._codes, self._key = heads, codes, key
+        self._marks, self._looks = heads.marks(codes, key), 0
+
+    def __len__(self) -> int:
+        return len(self._codes)
+
+    def __getitem__(self, positions: np.ndarray) -> np.ndarray:
+        self._looks += 1
+        codes, marks = self._codes[positions], self._marks[positions]
+        return self._heads.keyed_rows(codes, self._key, marks, self._looks)
+
+
+def train_adversarially(
+    network: Network,
+    making: MakerNetwork,
+    private: Inputs,
+    config: DPGANConfig,
+    training: Training,
+    noise: Noise,
+    report: Callable[[int], None],
+) -> Maker:
+    """Train both; return the maker, averaged over the second half of its steps.
+
+    The discriminator's steps, those of ``training``, are the only ones that cost privacy. A
+    critic's parameters stay within a bound (Arjovsky et al. 2017).
+
+    Once the maker is finished, the discriminator goes on training against its rows and ends as the
+    average over the second half of these last steps: its log-odds are about the rows that are
+    released.
+    """
+    rng, critic = noise.post, config.loss == "wasserstein"
+    adam = Adam(network.size, training.learning_rate)
+    making_adam = Adam(making.parameters.size, config.generator_rate)
+    anchor = config.anchor if config.marginals else 0.0
+    gradient = making.gradient_against(network, anchor)
+    alone = min(training.steps, max(1, round(config.settle * training.steps)))
+    shared = training.steps - alone
+    path, kept = np.zeros(making.parameters.size), 0
+    network_path, network_kept = np.zeros(network.size), 0
+    maker = making.maker()
+    for step in range(training.steps):
+        report(step)
+        fakes = making.layout.heads.rows(maker.codes(min(training.lot, MOST_FAKES), rng), rng)
+        move = adam.move(joint_gradient(network, private, fakes, training, noise))
+        parameters = network.parameters - move
+        if critic:
+            parameters = np.clip(parameters, -config.bound, config.bound)
+        network.assign(parameters)
+        if step < shared:
+            for _ in range(config.moves):
+                slope = gradient(BATCH, rng)
+                making.parameters = making.parameters - making_adam.move(slope)
+            if step >= shared // 2:
+                path, kept = path + making.parameters, kept + 1
+            maker = making.maker(path / kept if step == shared - 1 else None)
+        elif step >= shared + alone // 2:
+            network_path, network_kept = network_path + parameters, network_kept + 1
+    network.assign(network_path / network_kept)
+    return maker
+
+
 @dataclass(frozen=True, kw_only=True)
 class DPGAN(MakerGenerator):
     """Calibrated: counts, and sampled Gaussian steps. Rows are made for drawn ``given`` columns."""
@@ -202,23 +276,19 @@ class DPGAN(MakerGenerator):
 
     def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
         config, rng = self.config, visit.noise.post
-        critic = config.loss == "wasserstein"
+        scores = "critic" if config.loss == "wasserstein" else "log-odds"
 
-        # Measure: what the networks' scales and the number of rows are taken from.
-        progress.report("measure", text=COUNTS)
-        measured = [
-            visit.measure(c, self.counts_sigma or 0.0, purpose=COUNTS) for c in self.first_marginals
-        ]
-        visit.review(measured)
-        total, spread = known_total(visit, measured)
-        heads = Heads(self.schema, shares_of([m for m in measured if m.columns], total))
+        # Measure.
+        measured, counted, heads = self.count(
+            visit, progress, self.first_marginals, self.counts_sigma or 0.0
+        )
 
         # Train: every private row enters here, through clipped and noised sums alone.
         progress.report("train", fraction=0.0, text="TensorFlow")
         training = Training(
             rate=config.rate,
             steps=config.steps,
-            lot=max(1, round(config.rate * total)),
+            lot=max(1, round(config.rate * counted[0])),
             clip_norm=config.clip_norm,
             noise_multiplier=self.noise_multiplier,
             learning_rate=config.learning_rate,
@@ -228,20 +298,12 @@ class DPGAN(MakerGenerator):
             config.hidden,
             rng,
             chunk_rows(training.lot),
-            loss="critic" if critic else "log-odds",
+            loss=scores,
             bias=1.0,
         )
-        given = [self.schema.names.index(name) for name in self.given]
-        making = MakerNetwork(heads, given, config.latent, config.generator_hidden, rng)
-        knobs = AdversarialTraining(
-            training=training,
-            settle=config.settle,
-            batch=256,
-            moves=config.moves,
-            learning_rate=config.generator_rate,
-            anchor=config.anchor if config.marginals else 0.0,
-            bound=config.bound if critic else None,
-        )
+        given = tuple(self.schema.names.index(name) for name in self.given)
+        layout = Layout(heads, given, config.latent)
+        making = MakerNetwork(layout, config.generator_hidden, rng)
 
         def report(step: int) -> None:
             progress.report("train", fraction=step / config.steps, text=f"step {step}")
@@ -251,7 +313,8 @@ class DPGAN(MakerGenerator):
             network,
             making,
             PrivateVectors(heads, visit.all_rows().values, visit.noise.key()),
-            knobs,
+            config,
+            training,
             visit.noise,
             report,
         )
@@ -263,9 +326,9 @@ class DPGAN(MakerGenerator):
             visit,
             maker,
             measured,
-            (total, spread),
+            counted,
             scorer=pack_layers("discriminator", discriminator),
-            meta={"given": list(self.given), "scores": "critic" if critic else "log-odds"},
+            meta={"given": list(self.given), "scores": scores},
             notes={"lot": training.lot, **self.facts},
         )
 

@@ -20,6 +20,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from marginalsyn.errors import ReleaseError
 from marginalsyn.graphical.estimation import project_to_simplex
@@ -65,11 +66,8 @@ def unpack(words: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
 
 def ranks(words: np.ndarray) -> np.ndarray:
     """How many equal rows come before each row."""
-    order, starts = _sorted(words)
-    lengths = np.diff(np.append(starts, len(words)))
-    found = np.empty(len(words), dtype=np.int64)
-    found[order] = np.arange(len(words)) - np.repeat(starts, lengths)
-    return found
+    found = pd.DataFrame(words).groupby([*range(words.shape[1])]).cumcount()
+    return found.to_numpy(dtype=np.int64)
 
 
 def ranked(
@@ -124,19 +122,11 @@ def _merged(
 ) -> tuple[np.ndarray, np.ndarray]:
     stacked = np.concatenate([words, *more])
     numbers = np.concatenate([counts, np.ones(len(stacked) - len(words), dtype=np.int64)])
-    if not len(stacked):
-        return words, counts
-    order, starts = _sorted(stacked)
-    return stacked[order[starts]], np.add.reduceat(numbers[order], starts)
-
-
-def _sorted(words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """An order in which equal rows stand together as they came, and where each kind begins."""
-    order = np.lexsort(words.T) if words.shape[1] else np.arange(len(words))
-    rows = words[order]
-    new = np.ones(len(rows), dtype=bool)
-    new[1:] = (rows[1:] != rows[:-1]).any(axis=1)
-    return order, np.flatnonzero(new)
+    kinds = pd.DataFrame(stacked).groupby([*range(stacked.shape[1])]).ngroup().to_numpy()
+    _, first = np.unique(kinds, return_index=True)
+    sums = np.zeros(len(first), dtype=np.int64)
+    np.add.at(sums, kinds, numbers)
+    return stacked[first], sums
 
 
 def _groups(sizes: Sequence[int]) -> list[list[int]]:

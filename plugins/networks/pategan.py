@@ -21,20 +21,21 @@ import numpy as np
 
 from marginalsyn.contract import Plan, Synthesis, option
 from marginalsyn.errors import UsageError
-from marginalsyn.graphical.estimation import known_total
 from marginalsyn.plugins.networks.adversarial import (
     ANCHOR,
+    BATCH,
     COUNTS,
     GENERATOR_HIDDEN,
     GENERATOR_RATE,
     LATENT,
+    Layout,
     Maker,
     MakerConfig,
     MakerGenerator,
     MakerNetwork,
     score_rows,
 )
-from marginalsyn.plugins.networks.heads import Heads, ranked, shares_of, unpack
+from marginalsyn.plugins.networks.heads import Heads, ranked, unpack
 from marginalsyn.plugins.networks.tensorflow_engine import Network
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Charge, Neighbours
@@ -352,12 +353,9 @@ class PATEGAN(MakerGenerator):
         config, rng = self.config, visit.noise.post
 
         # Measure.
-        progress.report("measure", text=COUNTS)
-        looks = [(name,) for name in self.schema.names]
-        measured = [visit.measure(c, self.counts_sigma, purpose=COUNTS) for c in looks]
-        visit.review(measured)
-        total, spread = known_total(visit, measured)
-        heads = Heads(self.schema, shares_of(measured, total))
+        singles = [(name,) for name in self.schema.names]
+        measured, counted, heads = self.count(visit, progress, singles, self.counts_sigma)
+        total, _ = counted
 
         # Train: of private rows, only noisy counts of votes leave their teachers.
         progress.report("train", fraction=0.0, text="TensorFlow")
@@ -368,7 +366,7 @@ class PATEGAN(MakerGenerator):
             lambda: (b.values for b in visit.batches()), heads.sizes, int(visit.counts(()))
         )
         teachers = Teachers.train(deal_rows(rows, heads, count, visit.noise.key()), features, count)
-        making = MakerNetwork(heads, (), config.latent, config.generator_hidden, rng)
+        making = MakerNetwork(Layout(heads, (), config.latent), config.generator_hidden, rng)
         maker, student = self._play(visit, heads, features, teachers, total, making, progress)
 
         # Generate: post-processing from here on.
@@ -377,7 +375,7 @@ class PATEGAN(MakerGenerator):
             visit,
             maker,
             measured,
-            (total, spread),
+            counted,
             scorer=pack_layers("student", student),
             meta={"given": []},
             notes={"teachers": count, **self.facts},
@@ -420,7 +418,7 @@ class PATEGAN(MakerGenerator):
                 continue
             network.assign(np.concatenate([part.ravel() for layer in layers for part in layer]))
             for _ in range(config.moves):
-                making.parameters = making.parameters - adam.move(gradient(256, rng))
+                making.parameters = making.parameters - adam.move(gradient(BATCH, rng))
                 if number >= shared // 2:
                     path, kept = path + making.parameters, kept + 1
             maker = making.maker(path / kept if number == shared - 1 else None)

@@ -23,7 +23,6 @@ from marginalsyn.weights.dense import Layers, forward
 
 if TYPE_CHECKING:
     from marginalsyn.progress import Progress
-    from marginalsyn.steering.steering import SteeredRows
     from marginalsyn.table.schema import Schema
 
 LOSSES = ("mmd", "cross-entropy")
@@ -243,6 +242,7 @@ def _zero_moments(layers: Any) -> Any:
 
 SCHEMES = ("known", "self-normalised", "median-of-means")
 GROUPS = 5
+"""Over which a median of means is taken."""
 
 
 def mmd(
@@ -252,7 +252,6 @@ def mmd(
     *,
     widths: Sequence[float],
     scheme: str = "self-normalised",
-    groups: int = GROUPS,
 ) -> Any:
     """An unbiased estimate of the squared maximum mean discrepancy from weighted to generated rows.
 
@@ -263,8 +262,7 @@ def mmd(
         weights: the weights of these rows.
         y: generated rows.
         widths: standard deviations of the Gaussian kernels, whose mean is the kernel.
-        scheme: one of the three above.
-        groups: how many groups the median is over; both sets of rows are cut in order.
+        scheme: one of the three above; for a median both sets of rows are cut in order.
 
     Example:
         >>> x = np.random.default_rng(0).normal(size=(50, 2))
@@ -274,14 +272,12 @@ def mmd(
     _check(scheme)
     if scheme != "median-of-means":
         return _mmd(x, weights, y, widths, normalise=scheme == "self-normalised")
-    parts = [jnp.array_split(jnp.asarray(v), groups) for v in (x, weights, y)]
+    parts = [jnp.array_split(jnp.asarray(v), GROUPS) for v in (x, weights, y)]
     each = [_mmd(a, w, b, widths, normalise=False) for a, w, b in zip(*parts, strict=True)]
     return jnp.median(jnp.stack(each))
 
 
-def weighted_mean(
-    values: Any, weights: Any, scheme: str = "self-normalised", groups: int = GROUPS
-) -> Any:
+def weighted_mean(values: Any, weights: Any, scheme: str = "self-normalised") -> Any:
     """A mean of values over weighted rows, by one of the three schemes.
 
     Example:
@@ -293,15 +289,13 @@ def weighted_mean(
         return jnp.sum(weights * values) / jnp.sum(weights)
     if scheme == "known":
         return jnp.mean(weights * values)
-    parts = zip(jnp.array_split(weights, groups), jnp.array_split(values, groups), strict=True)
+    parts = zip(jnp.array_split(weights, GROUPS), jnp.array_split(values, GROUPS), strict=True)
     return jnp.median(jnp.stack([jnp.mean(w * v) for w, v in parts]))
 
 
-def discriminator_loss(
-    real: Any, weights: Any, made: Any, scheme: str = "self-normalised", groups: int = GROUPS
-) -> Any:
+def discriminator_loss(real: Any, weights: Any, made: Any, scheme: str = "self-normalised") -> Any:
     """The cross-entropy of log-odds of being real, on weighted rows and on generated ones."""
-    on_real = weighted_mean(jax.nn.softplus(-real), weights, scheme, groups)
+    on_real = weighted_mean(jax.nn.softplus(-real), weights, scheme)
     return on_real + jnp.mean(jax.nn.softplus(made))
 
 
@@ -341,7 +335,8 @@ SPARE = 4
 
 
 def made(
-    source: SteeredRows,
+    source: np.ndarray,
+    weights: np.ndarray,
     schema: Schema,
     loss: str,
     rows: int,
@@ -349,16 +344,16 @@ def made(
     options: Mapping[str, Any],
     progress: Progress,
 ) -> np.ndarray:
-    """Train on weighted rows; codes of several times as many rows as are wanted."""
+    """Train on weighted rows of codes; codes of several times as many rows as are wanted."""
     shares = {
-        name: np.bincount(source.codes[:, number], source.weights, minlength=size)
+        name: np.bincount(source[:, number], weights, minlength=size)
         for number, (name, size) in enumerate(schema.domain.items())
     }
     heads = Heads(schema, shares)
     choices = sum(head.choices for head in heads.heads)
     trained = WeightedGenerator(loss=loss, **options).fit(
-        heads.rows(source.codes, rng),
-        source.weights,
+        heads.rows(source, rng),
+        weights,
         rng,
         head=head_of(heads),
         outputs=sum(head.outputs for head in heads.heads),

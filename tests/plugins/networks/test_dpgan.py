@@ -27,14 +27,14 @@ from marginalsyn.plugins.audit.testkit.generators import (
     example_schema,
     run_generator,
 )
-from marginalsyn.plugins.networks.adversarial import (
-    AdversarialTraining,
-    MakerNetwork,
+from marginalsyn.plugins.networks.adversarial import Layout, MakerNetwork
+from marginalsyn.plugins.networks.discriminator import DiscriminatorConfig
+from marginalsyn.plugins.networks.dpgan import (
+    DPCGANConfig,
+    DPGANConfig,
     PrivateVectors,
     train_adversarially,
 )
-from marginalsyn.plugins.networks.discriminator import DiscriminatorConfig
-from marginalsyn.plugins.networks.dpgan import DPCGANConfig, DPGANConfig
 from marginalsyn.plugins.networks.heads import Heads, shares_of
 from marginalsyn.plugins.networks.tensorflow_engine import Network
 from marginalsyn.privacy.charges import SubsampledGaussian
@@ -162,12 +162,12 @@ def test_nothing_but_the_lots_depends_on_the_private_rows() -> None:
     ends = []
     for rows in (codes[:3], codes):
         net = Network(heads.width, (4,), np.random.default_rng(3), 32)
-        making = MakerNetwork(heads, (), 2, (4,), np.random.default_rng(4))
+        making = MakerNetwork(Layout(heads, (), 2), (4,), np.random.default_rng(4))
         private = PrivateVectors(heads, rows, SeededNoise(5).key())
-        game = AdversarialTraining(
-            training=knobs(), settle=0.4, batch=16, moves=1, learning_rate=0.01, anchor=1.0
+        game = DPGANConfig(settle=0.4, generator_rate=0.01, anchor=1.0)
+        maker = train_adversarially(
+            net, making, private, game, knobs(), Fixed(6), lambda step: None
         )
-        maker = train_adversarially(net, making, private, game, Fixed(6), lambda step: None)
         ends.append((net.parameters, maker.codes(20, np.random.default_rng(7))))
     assert (ends[0][0] == ends[1][0]).all()
     assert (ends[0][1] == ends[1][1]).all()
@@ -231,7 +231,7 @@ def test_the_maker_in_tensorflow_is_the_maker_in_numpy() -> None:
     heads = Heads(schema)
     net = Network(heads.width, (8,), rng, 32, bias=1.0)
     net.assign(rng.normal(0, 1, net.size))
-    making = MakerNetwork(heads, (4,), 3, (8,), rng)
+    making = MakerNetwork(Layout(heads, (4,), 3), (8,), rng)
     gradient = making.gradient_against(net)
     layers = layers_of(net.parameters, net.shapes)
 

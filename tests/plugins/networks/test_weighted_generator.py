@@ -8,6 +8,7 @@ import pytest
 pytest.importorskip("jax")
 from marginalsyn.errors import UsageError
 from marginalsyn.plugins.networks.weighted_generator import (
+    GROUPS,
     SCHEMES,
     WeightedGenerator,
     discriminator_loss,
@@ -47,9 +48,9 @@ def test_weighted_mmd_is_that_of_the_definition(rows):
     for scheme, normalise in (("known", False), ("self-normalised", True)):
         found = float(mmd(x, w, y, widths=WIDTHS, scheme=scheme))
         assert found == pytest.approx(brute_mmd(x, w, y, normalise=normalise), abs=1e-5)
-    parts = [np.array_split(v, 3) for v in (x, w, y)]
+    parts = [np.array_split(v, GROUPS) for v in (x, w, y)]
     each = [brute_mmd(a, b, c, normalise=False) for a, b, c in zip(*parts, strict=True)]
-    found = float(mmd(x, w, y, widths=WIDTHS, scheme="median-of-means", groups=3))
+    found = float(mmd(x, w, y, widths=WIDTHS, scheme="median-of-means"))
     assert found == pytest.approx(np.median(each), abs=1e-5)
 
 
