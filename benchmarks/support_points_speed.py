@@ -16,12 +16,15 @@ from marginalsyn import datasets
 from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import make_config
 from marginalsyn.host import generate
-from marginalsyn.plugins.points import candidates as candidate_walk
-from marginalsyn.plugins.points import random_walk
 from marginalsyn.plugins.points.fitting import Field
 from marginalsyn.plugins.points.point_generator import candidates
-from marginalsyn.plugins.points.random_walk import make_law
 from marginalsyn.plugins.points.slices import public_slices
+from marginalsyn.plugins.points.walks import (
+    CandidateWalk,
+    RandomWalk,
+    make_candidate_law,
+    make_law,
+)
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.privacy.noise import make_noise
@@ -78,19 +81,13 @@ def steps() -> None:
     plain = per_second(lambda n: numpy_steps(rows, points.copy(), n), 60)
     careful = per_second(lambda n: careful_steps(rows, points.copy(), n), 600)
     # Only the target's constant needs all pairs; it does not change the cost of a step.
-    law = make_law(rows, coefficient=100.0, root=True, offset=1.5)
-    start = random_walk.init(points, law)
-    ours = per_second(
-        lambda n: random_walk.step(np.random.default_rng(0), start, law, n, size=0.1), 10_000
-    )
+    walk = RandomWalk(make_law(rows, coefficient=100.0, root=True, offset=1.5), 100)
+    start = walk.at(points)
+    ours = per_second(lambda n: walk.step(np.random.default_rng(0), start, n, 100.0, 0.1), 10_000)
     places = candidates(PointSpace.cube(14), 1024)
-    on_places = candidate_walk.make_candidate_law(
-        places, potential(rows, places), coefficient=1e4, root=False
-    )
-    first = candidate_walk.init(np.arange(100), on_places)
-    cached = per_second(
-        lambda n: candidate_walk.step(np.random.default_rng(0), first, on_places, n), 500_000
-    )
+    on_places = CandidateWalk(make_candidate_law(places, potential(rows, places)), 100)
+    first = on_places.at(np.arange(100))
+    cached = per_second(lambda n: on_places.step(np.random.default_rng(0), first, n, 1e4), 500_000)
     print(
         "N = 48,842, d = 14, n = 100; one thread\n| chain | steps/s | over numpy |\n|---|---|---|"
     )

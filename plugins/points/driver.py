@@ -1,6 +1,6 @@
 """The one loop that runs chains: stages of burning in, then draws, on threads.
 
-It knows nothing of what it moves; :mod:`marginalsyn.plugins.points.kernels` does.
+It knows nothing of what it moves; :mod:`marginalsyn.plugins.points.walks` does.
 """
 
 from __future__ import annotations
@@ -17,6 +17,39 @@ SIZES = (1e-4, 2.0)  # how short and how long tuned steps may get
 TUNINGS = 50  # how often a burn-in tunes the step size
 DRAWS = 250  # states that are recorded of a tuned chain
 TRACE = 100  # energies of a chain that a summary keeps, about
+
+
+class ChainState(Protocol):
+    """Where a chain is, with everything that is expensive to recompute."""
+
+    @property
+    def energy(self) -> float:
+        """The energy there; each kernel says up to which constant."""
+        ...
+
+
+State = TypeVar("State", bound=ChainState)
+
+
+class Kernel(Generic[State]):
+    """A law, and how a chain moves in it."""
+
+    def start(self, rng: np.random.Generator) -> State:
+        """A state drawn uniformly."""
+        raise NotImplementedError
+
+    def step(
+        self, rng: np.random.Generator, state: State, steps: int, beta: float, size: float
+    ) -> tuple[State, int]:
+        """The state after so many steps, and how many of them were accepted.
+
+        ``beta`` is what multiplies the energy. Kernels without a length ignore the step size.
+        """
+        raise NotImplementedError
+
+    def mean(self, state: State) -> np.ndarray:
+        """A vector that does not depend on the points' order, to judge convergence by."""
+        raise NotImplementedError
 
 
 class Stage(NamedTuple):
@@ -95,9 +128,9 @@ def anneal(
 ) -> tuple[State, float]:
     """Take one chain through the stages; return where it ends, and the step size at the end."""
     for steps, beta in stages:
-        state, info = kernel.step(rng, state, steps, beta, size)
+        state, accepted = kernel.step(rng, state, steps, beta, size)
         if tune:
-            size = float(np.clip(size * np.exp(info.acceptance - ACCEPTANCE), *SIZES))
+            size = float(np.clip(size * np.exp(accepted / max(steps, 1) - ACCEPTANCE), *SIZES))
     return state, size
 
 
@@ -123,12 +156,11 @@ def run_chains(
         report: Called with the share of the first chain's draws that is done.
 
     Example:
-        >>> from marginalsyn.plugins.points.random_walk import build_walk
-        >>> from marginalsyn.plugins.points.random_walk import make_law
+        >>> from marginalsyn.plugins.points.walks import RandomWalk, make_law
         >>> rng = np.random.default_rng(0)
         >>> law = make_law(rng.random((50, 2)), coefficient=5.0, root=True)
         >>> schedule = Schedule.tuned(law.coefficient, steps=100, burn=50)
-        >>> run_chains(build_walk(law, 3), rng, schedule, chains=2).means.shape
+        >>> run_chains(RandomWalk(law, 3), rng, schedule, chains=2).means.shape
         (2, 100, 2)
     """
     sources = rng.spawn(chains)
@@ -142,10 +174,10 @@ def run_chains(
         )  # fmt: skip
         energies, means, accepted, total = [], [], 0, np.zeros(cells)
         for i, steps in enumerate(np.diff(bounds)):
-            state, info = kernel.step(source, state, int(steps), schedule.beta, size)
+            state, more = kernel.step(source, state, int(steps), schedule.beta, size)
             energies.append(state.energy)
             means.append(kernel.mean(state))
-            accepted += info.accepted
+            accepted += more
             if tally is not None:
                 tally(state, total)
             if report is not None and source is sources[0]:
@@ -162,48 +194,6 @@ def run_chains(
         np.array(sizes if schedule.tune else ()),
         np.array(totals),
     )
-
-
-class ChainState(Protocol):
-    """Where a chain is, with everything that is expensive to recompute."""
-
-    @property
-    def energy(self) -> float:
-        """The energy there; each kernel says up to which constant."""
-        ...
-
-
-State = TypeVar("State", bound=ChainState)
-
-
-class StepInfo(NamedTuple):
-    """How many of a call's steps were accepted."""
-
-    accepted: int
-    steps: int
-
-    @property
-    def acceptance(self) -> float:
-        """Share of the steps that were accepted."""
-        return self.accepted / max(self.steps, 1)
-
-
-class Kernel(NamedTuple, Generic[State]):
-    """A kernel bound to its law.
-
-    Attributes:
-        law: What the chain should reach.
-        start: A state drawn uniformly.
-        step: From a generator, a state, a number of steps, an inverse temperature (what multiplies
-            the energy) and a step size: the state after those steps, and what happened. Kernels
-            without a length ignore the step size.
-        mean: A vector that does not depend on the points' order, to judge convergence by.
-    """
-
-    law: Any
-    start: Callable[[np.random.Generator], State]
-    step: Callable[[np.random.Generator, State, int, float, float], tuple[State, StepInfo]]
-    mean: Callable[[State], np.ndarray]
 
 
 def _figures(draws: np.ndarray) -> dict[str, float | None]:
@@ -230,13 +220,11 @@ def summarise(run: ChainRun) -> dict[str, Any]:
     mixes worst. Some hundred energies per chain are kept.
 
     Example:
-        >>> from marginalsyn.plugins.points.driver import Schedule, run_chains
-        >>> from marginalsyn.plugins.points.random_walk import build_walk
-        >>> from marginalsyn.plugins.points.random_walk import make_law
+        >>> from marginalsyn.plugins.points.walks import RandomWalk, make_law
         >>> rng = np.random.default_rng(0)
         >>> law = make_law(rng.random((50, 2)), coefficient=5.0, root=True)
         >>> schedule = Schedule.tuned(law.coefficient, steps=100, burn=50)
-        >>> run = run_chains(build_walk(law, 3), rng, schedule)
+        >>> run = run_chains(RandomWalk(law, 3), rng, schedule)
         >>> summarise(run)["chains"]
         4
     """

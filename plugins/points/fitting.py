@@ -24,7 +24,7 @@ that is 0.854, where the cube's middle as centre gives 1.414.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -33,11 +33,24 @@ import numpy as np
 from numba import njit
 
 from marginalsyn.errors import UsageError
-from marginalsyn.plugins.points import candidates, slice_walk
-from marginalsyn.plugins.points.candidates import CandidateLaw, CandidateState
-from marginalsyn.plugins.points.driver import ChainRun, Schedule, anneal, cooling, run_chains
-from marginalsyn.plugins.points.slice_walk import LONGEST, SliceState
+from marginalsyn.plugins.points.driver import (
+    ChainRun,
+    Kernel,
+    Schedule,
+    State,
+    anneal,
+    cooling,
+    run_chains,
+)
 from marginalsyn.plugins.points.slices import Slices, public_slices
+from marginalsyn.plugins.points.walks import (
+    LONGEST,
+    CandidateState,
+    CandidateWalk,
+    SliceState,
+    SliceWalk,
+    make_candidate_law,
+)
 from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.table.energy import FAST, distance_matrix, energy_distance
 from marginalsyn.table.metric import Batch, PointSpace, weights_of
@@ -166,6 +179,25 @@ STAGES = 20  # of cooling
 RESTARTS = 8  # of the final coordinate descent
 
 
+def _run_cooled(
+    kernel: Kernel[State],
+    rng: np.random.Generator,
+    *,
+    first: float,
+    cold: float,
+    sweep: int,
+    draws: int,
+    chains: int,
+    cells: int,
+    tally: Callable[[State, np.ndarray], None],
+) -> tuple[np.ndarray, ChainRun]:
+    """Cool independent chains from uniform starts; the average of what they tally, and the run."""
+    burn = cooling(first, cold, stages=STAGES, steps=sweep)
+    plan = Schedule(burn=burn, steps=sweep * draws, draws=draws, beta=cold, size=LONGEST)
+    run = run_chains(kernel, rng, plan, chains=chains, tally=tally, cells=cells)
+    return np.mean(run.tallies, axis=0), run
+
+
 def fit_field(
     field: Field,
     potentials: np.ndarray,
@@ -173,8 +205,8 @@ def fit_field(
     rng: np.random.Generator,
     *,
     beta: float,
-    chains: int = 4,
-) -> tuple[np.ndarray, np.ndarray, ChainRun]:
+    chains: int,
+) -> tuple[np.ndarray, ChainRun]:
     """Points whose energy to the noisy potentials is low, by annealing and descent.
 
     Args:
@@ -186,26 +218,21 @@ def fit_field(
         chains: Independent chains, from uniform starts.
 
     Returns:
-        The points, the averaged law on the lattice, and the record of the chains. All of it
-        may be published, since the potentials may.
+        The points and the record of the chains. They may be published, since the potentials may.
     """
-    law = candidates.make_candidate_law(
-        field.lattice, potentials, coefficient=beta * COLDER, root=False, space=field.space
-    )
-    cold, sweep = law.coefficient, SWEEP * points
+    law, cold = make_candidate_law(field.lattice, potentials, field.space), float(beta * COLDER)
 
     def tally(state: CandidateState, mass: np.ndarray) -> None:
         np.add.at(mass, state.indices, 1.0 / (points * DRAWS))
 
-    burn = cooling(cold / 1000, cold, stages=STAGES, steps=sweep)
-    plan = Schedule(burn=burn, steps=sweep * DRAWS, draws=DRAWS, beta=cold)
-    kernel = candidates.build_kernel(law, points)
-    run = run_chains(kernel, rng, plan, chains=chains, tally=tally, cells=len(potentials))
-    mass = np.mean(run.tallies, axis=0)
-    smooth = law._replace(potentials=field.distances @ mass)
+    mass, run = _run_cooled(
+        CandidateWalk(law, points), rng, first=cold / 1000, cold=cold, sweep=SWEEP * points,
+        draws=DRAWS, chains=chains, cells=len(potentials), tally=tally,
+    )  # fmt: skip
+    smooth = CandidateWalk(law._replace(potentials=field.distances @ mass), points)
     starts = [state.indices for state in run.states]
     starts += [rng.choice(len(mass), points, p=mass / mass.sum()) for _ in range(RESTARTS)]
-    return field.lattice[_descend_from(starts, smooth)], mass, run
+    return field.lattice[_descend_from(starts, smooth)], run
 
 
 def fit_slices(
@@ -216,20 +243,10 @@ def fit_slices(
     *,
     beta: float,
     chains: int = 2,
-) -> tuple[np.ndarray, np.ndarray, ChainRun]:
-    """Points that fit noisy sliced counts.
+) -> tuple[np.ndarray, ChainRun]:
+    """Points that fit noisy sliced counts; the arguments are as those of :func:`fit_field`.
 
-    Args:
-        slices: What was measured.
-        survival: The noisy share of rows beyond every threshold.
-        points: How many points.
-        rng: All randomness; nothing here protects anybody.
-        beta: The likelihood's inverse temperature.
-        chains: Independent chains, from uniform starts.
-
-    Returns:
-        The points, the averaged share beyond every threshold, and the record of the chains. All of
-        it may be published, since the counts may.
+    ``survival`` is the noisy share of rows beyond every threshold.
     """
     dimension = slices.space.dimension
     sweep = points * dimension * SWEEP_ON_SLICES
@@ -238,25 +255,19 @@ def fit_slices(
     def tally(state: SliceState, average: np.ndarray) -> None:
         average += slices.beyond(state.points) / (points * DRAWS_ON_SLICES)
 
-    burn = cooling(min(cold / 1000, WARM * points), cold, stages=STAGES, steps=sweep)
-    plan = Schedule(
-        burn=burn,
-        steps=sweep * DRAWS_ON_SLICES,
-        draws=DRAWS_ON_SLICES,
-        beta=cold,
-        size=LONGEST,
-    )
-    kernel = slice_walk.build_kernel(slices, survival, points)
-    run = run_chains(kernel, rng, plan, chains=chains, tally=tally, cells=len(survival))
-    average = np.mean(run.tallies, axis=0)
+    average, run = _run_cooled(
+        SliceWalk(slices, survival, points), rng, first=min(cold / 1000, WARM * points), cold=cold,
+        sweep=sweep, draws=DRAWS_ON_SLICES, chains=chains, cells=len(survival), tally=tally,
+    )  # fmt: skip
+    smooth = SliceWalk(slices, average, points)
     state, _ = anneal(
-        slice_walk.build_kernel(slices, average, points),
-        slice_walk.init(run.states[0].points, slices, average),
+        smooth,
+        smooth.at(run.states[0].points),
         cooling(cold / 10, cold * 1000, stages=STAGES, steps=sweep),
         rng,
         size=LONGEST,
     )
-    return state.points, average, run
+    return state.points, run
 
 
 def mixed_support_points(
@@ -273,13 +284,13 @@ def mixed_support_points(
     return fit_slices(slices, survival, points, rng, beta=WITHOUT_NOISE)[0]
 
 
-def _descend_from(starts: Sequence[np.ndarray], law: CandidateLaw) -> np.ndarray:
+def _descend_from(starts: Sequence[np.ndarray], walk: CandidateWalk) -> np.ndarray:
     """The set of least energy that coordinate descent reaches from any of the starts."""
     best, lowest = starts[0], np.inf
     for start in starts:
         indices = start.copy()
-        descend(law.potentials, law.distances, indices, 100)
-        energy = candidates.init(indices, law).energy
+        descend(walk.law.potentials, walk.law.distances, indices, 100)
+        energy = walk.at(indices).energy
         if energy < lowest:
             best, lowest = indices, energy
     return best

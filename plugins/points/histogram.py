@@ -21,8 +21,7 @@ from marginalsyn.contract import (
 )
 from marginalsyn.errors import ReleaseError, UsageError
 from marginalsyn.graphical.estimation import project_to_simplex, round_counts
-from marginalsyn.plugins.points.expansion import keep_possible
-from marginalsyn.plugins.points.point_generator import check_whole
+from marginalsyn.plugins.points.point_generator import check_whole, keep_possible
 from marginalsyn.privacy.charges import Charge, Pure
 from marginalsyn.privacy.laws import DiscreteLaplace
 from marginalsyn.table.metric import Batch, Metric, weights_of

@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -27,13 +27,9 @@ from marginalsyn.plugins.points.point_generator import (
     BANDWIDTH_SHARE,
     CountedConfig,
     PointGenerator,
-    averaged,
-    check_whole,
-    count_rows,
 )
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Charge, Neighbours
-from marginalsyn.privacy.zcdp import gaussian_sigma
 from marginalsyn.table.metric import Batch, PointSpace, weights_of
 
 if TYPE_CHECKING:
@@ -43,6 +39,14 @@ if TYPE_CHECKING:
 
 UNIT = 2**20  # the length of a wave's pair after rounding to integers
 ROUNDS, SWEEPS, STEPS = 4, 3, 60
+
+
+class Waves(NamedTuple):
+    """Random waves as the compiled functions take them; ``starts`` are of categories' codes."""
+
+    scales: np.ndarray
+    tables: np.ndarray
+    starts: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -81,16 +85,15 @@ class RandomFourierFeatures:
         return len(self.scales)
 
     @cached_property
-    def starts(self) -> np.ndarray:
-        """Where each category's codes start in ``tables``."""
-        return np.concatenate([[0], np.cumsum(self.space.sizes)])[:-1].astype(np.int64)
+    def waves(self) -> Waves:
+        """Arrays for the compiled functions."""
+        starts = np.concatenate([[0], np.cumsum(self.space.sizes)])[:-1].astype(np.int64)
+        return Waves(self.scales, self.tables, starts)
 
     def angles(self, points: np.ndarray) -> np.ndarray:
         """The angles of points, (points, waves)."""
         found = np.empty((len(points), self.count))
-        _angles(
-            np.ascontiguousarray(points, dtype=float), self.scales, self.tables, self.starts, found
-        )
+        _angles(np.ascontiguousarray(points, dtype=float), self.waves, found)
         return found
 
     def measure(self, batches: Iterable[Batch], whole: int = 1) -> tuple[np.ndarray, int]:
@@ -103,14 +106,8 @@ class RandomFourierFeatures:
         for batch in batches:
             points, weights = weights_of(batch)
             found = np.zeros_like(sums)
-            _add_rows(
-                np.ascontiguousarray(points, dtype=float),
-                weights,
-                self.scales,
-                self.tables,
-                self.starts,
-                found,
-            )
+            points = np.ascontiguousarray(points, dtype=float)
+            _add_rows(points, weights, self.waves, found)
             # A batch's sums stay below 2^63; undivided, those of 2^23 persons could not.
             units, left = np.divmod(found, whole)
             sums += units
@@ -155,15 +152,7 @@ class RandomFourierFeatures:
         for _ in range(ROUNDS if len(self.space.sizes) else 1):
             if len(self.space.sizes):
                 for _ in range(SWEEPS):
-                    _sweep(
-                        points,
-                        self.scales,
-                        self.tables,
-                        self.starts,
-                        mean,
-                        self.space.sizes,
-                        self.space.links,
-                    )
+                    _sweep(points, self.waves, mean, self.space.sizes, self.space.links)
             if self.space.numeric:
                 self._move(mean, points)
         return points
@@ -198,45 +187,43 @@ class RandomFourierFeatures:
 
 
 @njit(cache=True, nogil=True)
-def _angle(point: Any, wave: Any, scales: Any, tables: Any, starts: Any) -> Any:
-    numeric = scales.shape[1]
+def _angle(point: Any, wave: Any, waves: Any) -> Any:
+    numeric = waves.scales.shape[1]
     found = 0.0
     for c in range(numeric):
-        found += scales[wave, c] * point[c]
-    for c in range(starts.shape[0]):
-        found += tables[wave, starts[c] + int(point[numeric + c])]
+        found += waves.scales[wave, c] * point[c]
+    for c in range(waves.starts.shape[0]):
+        found += waves.tables[wave, waves.starts[c] + int(point[numeric + c])]
     return found
 
 
 @njit(cache=True, nogil=True)
-def _angles(points: Any, scales: Any, tables: Any, starts: Any, out: Any) -> None:
+def _angles(points: Any, waves: Any, out: Any) -> None:
     for i in range(points.shape[0]):
-        for f in range(scales.shape[0]):
-            out[i, f] = _angle(points[i], f, scales, tables, starts)
+        for f in range(waves.scales.shape[0]):
+            out[i, f] = _angle(points[i], f, waves)
 
 
 @njit(cache=True, nogil=True)
-def _add_rows(points: Any, weights: Any, scales: Any, tables: Any, starts: Any, sums: Any) -> None:
+def _add_rows(points: Any, weights: Any, waves: Any, sums: Any) -> None:
     """Add every row's whole numbers: each a function of that row alone, wherever it lies."""
-    many = scales.shape[0]
+    many = waves.scales.shape[0]
     for i in range(points.shape[0]):
         for f in range(many):
-            angle = _angle(points[i], f, scales, tables, starts)
+            angle = _angle(points[i], f, waves)
             sums[f] += weights[i] * np.int64(np.rint(UNIT * np.cos(angle)))
             sums[many + f] += weights[i] * np.int64(np.rint(UNIT * np.sin(angle)))
 
 
 @njit(cache=True, nogil=True)
-def _sweep(
-    points: Any, scales: Any, tables: Any, starts: Any, mean: Any, sizes: Any, links: Any
-) -> None:
+def _sweep(points: Any, waves: Any, mean: Any, sizes: Any, links: Any) -> None:
     """Give every category of every point in turn the code that is best, in place."""
-    n, many, numeric = points.shape[0], scales.shape[0], scales.shape[1]
+    n, (many, numeric) = points.shape[0], waves.scales.shape
     left = -mean.copy()
     angles = np.empty((n, many))
     for i in range(n):
         for f in range(many):
-            angles[i, f] = _angle(points[i], f, scales, tables, starts)
+            angles[i, f] = _angle(points[i], f, waves)
             left[f] += np.cos(angles[i, f]) / n
             left[many + f] += np.sin(angles[i, f]) / n
     trial = np.empty(many)
@@ -254,14 +241,14 @@ def _sweep(
                     points[i, links[c]] = 0.5
                 value = 0.0
                 for f in range(many):
-                    angle = _angle(points[i], f, scales, tables, starts)
+                    angle = _angle(points[i], f, waves)
                     value += (left[f] + np.cos(angle) / n) ** 2
                     value += (left[many + f] + np.sin(angle) / n) ** 2
                 if value < lowest:
                     lowest, best = value, points[i].copy()
             points[i, :] = best
             for f in range(many):
-                trial[f] = _angle(points[i], f, scales, tables, starts)
+                trial[f] = _angle(points[i], f, waves)
                 angles[i, f] = trial[f]
                 left[f] += np.cos(trial[f]) / n
                 left[many + f] += np.sin(trial[f]) / n
@@ -296,6 +283,7 @@ class KMEConfig(CountedConfig):
         "kernel_width": 0.02,
         "bandwidth": "0.1",
     }
+    ranges = {"features": (1, 100_000)}
 
     points: int = option(200, "Number of fitted points; public. More points cost no privacy.")
     features: int = option(500, "Number of random waves, each a cosine and a sine.")
@@ -310,7 +298,6 @@ class KMEConfig(CountedConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_whole("features", self.features, 1, 100_000)
         if not 0.001 <= self.kernel_width <= 10:
             raise UsageError(f"kernel_width ({self.kernel_width}) must be from 0.001 to 10")
 
@@ -336,15 +323,13 @@ class KME(PointGenerator):
     @cached_property
     def sigma(self) -> float:
         """The noise of every sum, in units of the grid."""
-        rho = self.budget.gaussian * self.shares["embedding"] * (1 - 1e-12)
-        l2 = self.feature_map.sensitivity(self.budget.neighbours, averaged=averaged(self.schema))
-        return gaussian_sigma(rho, l2=l2)
+        relation = self.budget.neighbours
+        return self.noise_for(self.feature_map.sensitivity(relation, averaged=self.averaged))
 
     @property
     def cost(self) -> tuple[Charge, ...]:
         details = {"features": self.config.features, "sigma": self.sigma}
-        law, cost = self.budget.gaussian_law, self.budget.gaussian_cost
-        return (self.budget.charge(law, "kernel mean embedding", cost, details),)
+        return self.gaussian_charge("kernel mean embedding", details)
 
     @property
     def plan(self) -> Plan:
@@ -363,7 +348,7 @@ class KME(PointGenerator):
 
         # Measure.
         progress.report("measure", text="mean of the features")
-        total, spread = count_rows(visit, self.budget.gaussian * self.shares["number of rows"])
+        total, spread = self.count_rows(visit)
         sums, _ = feature_map.measure(self.metric.weighed(visit), visit.whole)
         l2 = feature_map.sensitivity(visit.neighbours, averaged=visit.whole > 1)
         released = visit.draw(visit.gaussian(self.sigma), sums, l2=l2, purpose="mean embedding")

@@ -18,8 +18,6 @@ from marginalsyn.plugins.points.point_generator import (
     PointConfig,
     PointGenerator,
     candidates,
-    check_whole,
-    count_rows,
 )
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Charge, Neighbours, Pure
@@ -30,7 +28,7 @@ from marginalsyn.privacy.zcdp import exponential_eps
 
 if TYPE_CHECKING:
     from marginalsyn.access.visit import Visit
-    from marginalsyn.plugins.points.random_walk import Law
+    from marginalsyn.plugins.points.walks import Law
     from marginalsyn.progress import Progress
     from marginalsyn.table.schema import Schema
 
@@ -67,12 +65,10 @@ class SupportPointsConfig(PointConfig):
     summary = (
         "few points by the exponential mechanism and Metropolis-Hastings; asymptotic guarantee"
     )
-    audit_options = {
-        "points": 1,
-        "steps": 500,
-        "burn": 100,
-        "chains": 1,
-    }
+    audit_options = {"points": 1, "steps": 500, "burn": 100, "chains": 1}
+    ranges = {
+        "chains": (1, 256), "steps": (1, 10**9), "burn": (0, 10**9), "releases": (1, 1000)
+    }  # fmt: skip
 
     points: int = option(50, "Number of support points; public.")
     score: Literal["root-energy", "energy", "paper"] = option(
@@ -89,13 +85,6 @@ class SupportPointsConfig(PointConfig):
     bandwidth: str = BANDWIDTH
     bandwidth_share: float = BANDWIDTH_SHARE
     p: float = NORM
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_whole("chains", self.chains, 1, 256)
-        check_whole("steps", self.steps, 1, 10**9)
-        check_whole("burn", self.burn, 0, 10**9)
-        check_whole("releases", self.releases, 1, 1000)
 
     def configure(self, schema: Schema, budget: Budget) -> SupportPoints:
         """A pure budget for the points, and a part of it for a privately chosen bandwidth."""
@@ -222,7 +211,7 @@ class SupportPoints(PointGenerator):
     def _draw(self, visit: Visit, progress: Progress) -> tuple[np.ndarray, dict[str, Any]]:
         """The released chains' ends, and figures of all chains for the curator."""
         from marginalsyn.plugins.points.driver import Schedule, run_chains, summarise
-        from marginalsyn.plugins.points.random_walk import build_walk
+        from marginalsyn.plugins.points.walks import RandomWalk
 
         config, metric = self.config, self.metric
         # The guarantee is about the law of the chains' ends over their own moves, which meet the
@@ -237,7 +226,7 @@ class SupportPoints(PointGenerator):
 
         # Sample.
         run = run_chains(
-            build_walk(target, config.points),
+            RandomWalk(target, config.points),
             moves,
             Schedule.tuned(target.coefficient, steps=config.steps, burn=config.burn),
             chains=max(config.chains, config.releases),
@@ -250,7 +239,7 @@ class SupportPoints(PointGenerator):
 
     def _target(self, rows: np.ndarray, rng: np.random.Generator) -> Law:
         from marginalsyn.plugins.points.fitting import mixed_support_points
-        from marginalsyn.plugins.points.random_walk import make_law
+        from marginalsyn.plugins.points.walks import make_law
 
         config, space = self.config, self.metric.space
         if not len(rows):
@@ -289,6 +278,7 @@ class SupportPointsHerdingConfig(CountedConfig):
     name = "support-points-herding"
     summary = "few points, one exact draw of the exponential mechanism each; exact guarantee"
     audit_options = {"points": 3, "candidates": 16}
+    ranges = {"candidates": (2, 20_000)}
 
     points: int = option(50, "Number of support points; public.")
     candidates: int = option(
@@ -305,10 +295,6 @@ class SupportPointsHerdingConfig(CountedConfig):
     bandwidth: str = BANDWIDTH
     bandwidth_share: float = BANDWIDTH_SHARE
     p: float = NORM
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_whole("candidates", self.candidates, 2, 20_000)
 
     def configure(self, schema: Schema, budget: Budget) -> SupportPointsHerding:
         """The number of rows, the bandwidth if it is bought, and n equal draws."""
@@ -382,7 +368,7 @@ class SupportPointsHerding(PointGenerator):
     def _count(self, visit: Visit) -> tuple[float, float]:
         share = self.shares["number of rows"]
         if self.config.composition == "zcdp" or not share:
-            return count_rows(visit, self.budget.rho * share)
+            return self.count_rows(visit)
         eps = self.budget.pure * share * (1 - 1e-12)
         # So many persons are whole, though their counts elsewhere are not.
         rows = np.rint(visit.counts(())).astype(np.int64)

@@ -22,20 +22,16 @@ from marginalsyn.answers.code_combinations import CodeCombinations
 from marginalsyn.contract import Plan, Synthesis, make_config, option
 from marginalsyn.errors import ReleaseError, UsageError
 from marginalsyn.graphical.estimation import warn_of_noise
-from marginalsyn.plugins.points.expansion import spread
 from marginalsyn.plugins.points.point_generator import (
     BANDWIDTH,
     BANDWIDTH_SHARE,
     NORM,
     CountedConfig,
     PointGenerator,
-    averaged,
-    check_whole,
-    count_rows,
+    spread,
 )
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Charge
-from marginalsyn.privacy.zcdp import gaussian_sigma
 from marginalsyn.table.metric import Metric
 
 if TYPE_CHECKING:
@@ -79,6 +75,9 @@ class SupportPointsGPConfig(CountedConfig):
         "chains": 1,
         "bandwidth": "0.1",
     }
+    ranges = {
+        "candidates": (2, 4096), "bins": (1, 1024), "chains": (1, 256), "directions": (1, 100_000)
+    }  # fmt: skip
 
     points: int = option(200, "Number of support points; public. More points cost no privacy.")
     form: Literal["auto", "field", "slices"] = option(
@@ -99,14 +98,6 @@ class SupportPointsGPConfig(CountedConfig):
     bandwidth: str = BANDWIDTH
     bandwidth_share: float = BANDWIDTH_SHARE
     p: float = NORM
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_whole("candidates", self.candidates, 2, 4096)
-        check_whole("bins", self.bins, 1, 1024)
-        check_whole("chains", self.chains, 1, 256)
-        if self.directions is not None:
-            check_whole("directions", self.directions, 1, 100_000)
 
     def configure(self, schema: Schema, budget: Budget) -> SupportPointsGP:
         """One Gaussian measurement, after the number of rows."""
@@ -154,18 +145,14 @@ class SupportPointsGP(PointGenerator):
     @cached_property
     def sigma(self) -> float:
         """The noise: in integer units of the field, or of slices whitened by their factors."""
-        rho = self.budget.gaussian * self.shares["potential"] * (1 - 1e-12)
         relation = self.budget.neighbours
         if self.form == "field":
-            l2 = self.field.sensitivity(relation, averaged=averaged(self.schema))
-            return gaussian_sigma(rho, l2=l2)
-        return gaussian_sigma(rho, l2=self.slices.sensitivity(relation))
+            return self.noise_for(self.field.sensitivity(relation, averaged=self.averaged))
+        return self.noise_for(self.slices.sensitivity(relation))
 
     @property
     def cost(self) -> tuple[Charge, ...]:
-        details = {"form": self.form, "sigma": self.sigma}
-        law, cost = self.budget.gaussian_law, self.budget.gaussian_cost
-        return (self.budget.charge(law, "energy potential", cost, details),)
+        return self.gaussian_charge("energy potential", {"form": self.form, "sigma": self.sigma})
 
     @property
     def plan(self) -> Plan:
@@ -190,7 +177,7 @@ class SupportPointsGP(PointGenerator):
 
         # Measure.
         progress.report("measure", text="potential of the rows")
-        total, spread = count_rows(visit, self.budget.gaussian * self.shares["number of rows"])
+        total, spread = self.count_rows(visit)
         geometry: Any = self.field if self.form == "field" else self.slices
         released = self._measure(visit)
 
@@ -199,7 +186,7 @@ class SupportPointsGP(PointGenerator):
         progress.report("estimate", text=f"fit points to the {what}")
         answers = geometry.answers(released, total)
         fit: Any = fit_field if self.form == "field" else fit_slices
-        points, _, run = fit(
+        points, run = fit(
             geometry,
             answers,
             self.config.points,

@@ -9,8 +9,13 @@ import pytest
 from scipy.stats import chi2, kstest
 
 from marginalsyn.errors import UsageError
-from marginalsyn.plugins.points import candidates, random_walk
-from marginalsyn.plugins.points.random_walk import make_law
+from marginalsyn.plugins.points import walks
+from marginalsyn.plugins.points.walks import (
+    CandidateWalk,
+    RandomWalk,
+    make_candidate_law,
+    make_law,
+)
 from marginalsyn.table.energy import energy_distance, potential, self_distance
 from marginalsyn.table.metric import PointSpace
 
@@ -20,65 +25,57 @@ SPACE = PointSpace(2, np.array([0.75, 1.0]), 2.0, np.array([2, 3]), np.array([1,
 @pytest.mark.parametrize("root", [False, True])
 def test_the_cached_energy_stays_the_energy(root):
     rng = np.random.default_rng(1)
-    rows, weights = SPACE.uniform(80, rng), rng.random(80)
-    target = make_law(rows, coefficient=60.0, root=root, space=SPACE, weights=weights)
-    state = random_walk.init(SPACE.uniform(6, rng), target)
+    rows = SPACE.uniform(80, rng)
+    walk = RandomWalk(make_law(rows, coefficient=60.0, root=root, space=SPACE), 6)
+    state = walk.start(rng)
     start = [np.copy(part) for part in state]
-    moved, info = random_walk.step(rng, state, target, 2_000, size=0.2)
-    assert 50 < info.accepted < 2_000
-    fresh = random_walk.init(moved.points, target)
+    moved, accepted = walk.step(rng, state, 2_000, 60.0, 0.2)
+    assert 50 < accepted < 2_000
+    fresh = walk.at(moved.points)
     assert moved.energy == pytest.approx(fresh.energy, abs=1e-5)
     assert moved.potentials == pytest.approx(fresh.potentials, abs=1e-6)
-    exact = energy_distance(rows, moved.points, space=SPACE, x_weights=weights)
+    exact = energy_distance(rows, moved.points, space=SPACE)
     assert moved.energy == pytest.approx(exact, abs=1e-5)
     for before, after in zip(start, state, strict=True):  # a kernel is a pure function
         assert np.array_equal(before, after)
 
 
-@pytest.mark.parametrize("root", [False, True])
-@pytest.mark.parametrize("neighbours", [0, 2])
-def test_visits_on_a_grid_follow_the_exact_law(root, neighbours):
+@pytest.mark.parametrize("nearest", [2, 8])
+def test_visits_on_a_grid_follow_the_exact_law(nearest, monkeypatch):
+    monkeypatch.setattr(walks, "NEAREST", nearest)
     grid = np.array([[0.0], [0.1], [0.5], [0.9], [1.0]])
     rows = np.array([[0.05], [0.2], [0.95]])
-    offset = self_distance(rows)
-    target = candidates.make_candidate_law(
-        grid,
-        potential(rows, grid),
-        coefficient=4.0,
-        root=root,
-        offset=offset,
-        neighbours=neighbours,
-    )
+    walk = CandidateWalk(make_candidate_law(grid, potential(rows, grid)), 2)
     sets = list(itertools.product(range(5), repeat=2))
     energies = np.array([energy_distance(rows, grid[list(s)]) for s in sets])
-    law = np.exp(-4.0 * (np.sqrt(energies) if root else energies))
+    law = np.exp(-4.0 * energies)
     law /= law.sum()
     rng = np.random.default_rng(3)
-    state = candidates.init(np.array([0, 0]), target)
+    state = walk.at(np.array([0, 0]))
     visits = np.zeros((5, 5))
     for _ in range(20_000):
-        state, _ = candidates.step(rng, state, target, 20)
+        state, _ = walk.step(rng, state, 20, 4.0)
         visits[tuple(state.indices)] += 1
     expected = 20_000 * law
     statistic = np.sum((visits.ravel() - expected) ** 2 / expected)
     assert statistic < chi2.isf(1e-6, 24)
     wrong = 20_000 * (law**1.3 / np.sum(law**1.3))  # the test can tell a law that is off by 30%
     assert np.sum((visits.ravel() - wrong) ** 2 / wrong) > chi2.isf(1e-6, 24)
-    assert state.energy == pytest.approx(candidates.init(state.indices, target).energy, abs=1e-9)
+    assert state.energy == pytest.approx(walk.at(state.indices).energy, abs=1e-9)
 
 
 def test_draws_on_the_line_follow_the_exact_law():
     rows = np.array([[0.1], [0.2], [0.8]], dtype=np.float32)
-    target = make_law(rows, coefficient=5.0, root=True)
+    walk = RandomWalk(make_law(rows, coefficient=5.0, root=True), 1)
     grid = (np.arange(4_000)[:, None] + 0.5) / 4_000
     energies = 2 * potential(rows, grid) - self_distance(rows)
     density = np.exp(-5.0 * np.sqrt(np.maximum(energies, 0)))
     cdf = np.concatenate([[0], np.cumsum(density) / density.sum()])
     rng = np.random.default_rng(4)
-    state = random_walk.init(rng.random((1, 1)), target)
+    state = walk.at(rng.random((1, 1)))
     draws = np.empty(3_000)
     for i in range(len(draws)):
-        state, _ = random_walk.step(rng, state, target, 60, size=0.25)
+        state, _ = walk.step(rng, state, 60, 5.0, 0.25)
         draws[i] = state.points[0, 0]
     edges = np.linspace(0, 1, 4_001)
     assert kstest(draws, lambda v: np.interp(v, edges, cdf)).pvalue > 1e-6
@@ -87,7 +84,7 @@ def test_draws_on_the_line_follow_the_exact_law():
 
 def test_draws_of_a_mixed_point_follow_the_exact_law():
     rows = np.array([[0.2, 0.3, 0, 0], [0.9, 0.5, 1, 2]], dtype=np.float32)
-    target = make_law(rows, coefficient=2.0, root=False, space=SPACE)
+    walk = RandomWalk(make_law(rows, coefficient=2.0, root=False, space=SPACE), 1)
     side = (np.arange(60) + 0.5) / 60
     masses = {}
     for present, code in itertools.product((0, 1), range(3)):
@@ -97,10 +94,10 @@ def test_draws_of_a_mixed_point_follow_the_exact_law():
         masses[present, code] = law.mean()
     total = sum(masses.values())
     rng = np.random.default_rng(5)
-    state = random_walk.init(SPACE.uniform(1, rng), target)
+    state = walk.start(rng)
     counts = dict.fromkeys(masses, 0)
     for _ in range(8_000):
-        state, _ = random_walk.step(rng, state, target, 30, size=0.5)
+        state, _ = walk.step(rng, state, 30, 2.0, 0.5)
         counts[int(state.points[0, 2]), int(state.points[0, 3])] += 1
     statistic = sum(
         (counts[k] - 8_000 * m / total) ** 2 / (8_000 * m / total) for k, m in masses.items()

@@ -15,7 +15,7 @@ from marginalsyn.plugins.audit.testkit.generators import (
     example_schema,
     run_generator,
 )
-from marginalsyn.plugins.points import expansion
+from marginalsyn.plugins.points import point_generator as expansion
 from marginalsyn.plugins.points.support_points import SupportPointsConfig
 from marginalsyn.plugins.points.support_points_gp import SupportPointsGPConfig
 from marginalsyn.table.metric import Metric, PointSpace

@@ -18,10 +18,10 @@ from marginalsyn.plugins.audit.testkit.generators import (
     example_schema,
     run_generator,
 )
-from marginalsyn.plugins.points import slice_walk
 from marginalsyn.plugins.points.fitting import Field
 from marginalsyn.plugins.points.slices import Slices, isotropic, public_slices
 from marginalsyn.plugins.points.support_points_gp import SupportPointsGPConfig
+from marginalsyn.plugins.points.walks import SliceWalk
 from marginalsyn.privacy.laws import DiscreteGaussian
 from marginalsyn.table.energy import potential, self_distance
 from marginalsyn.table.metric import PointSpace
@@ -183,10 +183,10 @@ def test_the_cached_sliced_energy_stays_the_energy():
     rng = np.random.default_rng(5)
     slices = public_slices(MIXED, 12, 8, rng)
     survival = slices.beyond(MIXED.uniform(300, rng)) / 300
-    state = slice_walk.init(MIXED.uniform(12, rng), slices, survival)
-    moved, info = slice_walk.step(rng, state, slices.law, 4_000, beta=2_000.0)
-    fresh = slice_walk.init(moved.points, slices, survival)
-    assert 100 < info.accepted < 4_000
+    walk = SliceWalk(slices, survival, 12)
+    moved, accepted = walk.step(rng, walk.start(rng), 4_000, 2_000.0)
+    fresh = walk.at(moved.points)
+    assert 100 < accepted < 4_000
     assert moved.energy == pytest.approx(fresh.energy, abs=1e-9)
     assert moved.energy == pytest.approx(slices.loss(survival, moved.points), abs=1e-9)
     assert np.array_equal(moved.places, fresh.places)
@@ -203,9 +203,10 @@ def test_visits_of_a_sliced_chain_follow_the_exact_law():
     sets = list(itertools.product(range(6), repeat=2))
     law = np.exp([-30 * slices.loss(survival, cells[list(s)]) for s in sets])
     law /= law.sum()
-    state, visits = slice_walk.init(cells[[0, 0]], slices, survival), np.zeros((6, 6))
+    walk = SliceWalk(slices, survival, 2)
+    state, visits = walk.at(cells[[0, 0]]), np.zeros((6, 6))
     for _ in range(8_000):
-        state, _ = slice_walk.step(rng, state, slices.law, 25, beta=30.0)
+        state, _ = walk.step(rng, state, 25, 30.0)
         visits[tuple((state.points @ [3, 1]).astype(int))] += 1
     expected = 8_000 * law
     assert np.sum((visits.ravel() - expected) ** 2 / expected) < chi2.isf(1e-6, 35)

@@ -18,12 +18,12 @@ from marginalsyn.plugins.audit.testkit.generators import (
     example_schema,
     run_generator,
 )
-from marginalsyn.plugins.points import candidates
 from marginalsyn.plugins.points.fitting import mixed_support_points
 from marginalsyn.plugins.points.support_points import (
     SupportPointsConfig,
     SupportPointsHerdingConfig,
 )
+from marginalsyn.plugins.points.walks import CandidateWalk, make_candidate_law
 from marginalsyn.privacy.composition import compose
 from marginalsyn.privacy.noise import LAWS
 from marginalsyn.progress import Silent
@@ -100,13 +100,11 @@ def test_an_audit_by_sampling_catches_algorithm_1_and_passes_the_fix():
     def lower_bound(coefficient: float, places: tuple[np.ndarray, np.ndarray]) -> float:
         shares = []
         for offset, place in enumerate(places):
-            law = candidates.make_candidate_law(
-                grid, potential(place, grid), coefficient=coefficient, root=False, neighbours=2
-            )
+            walk = CandidateWalk(make_candidate_law(grid, potential(place, grid)), 1)
             rng = np.random.default_rng(offset)
-            state, low = candidates.init(np.array([5]), law), 0
+            state, low = walk.at(np.array([5])), 0
             for _ in range(runs):
-                state, _ = candidates.step(rng, state, law, 200)
+                state, _ = walk.step(rng, state, 200, coefficient)
                 low += state.indices[0] <= 5
             shares.append(low)
         at_least = beta_law.ppf(5e-7, shares[0], runs - shares[0] + 1)
