@@ -143,7 +143,7 @@ PERSONS = (
     Mutant(
         "certificate-of-one-row",
         "a certificate's noise is that of one row of a person",
-        "plugins/research/noisy_moments.py",
+        "plugins/research/moment_certificate.py",
         "        return 1 if unit is None else unit.max_rows",
         "        return 1",
         (WEIGHTS, "-k", "sums_of_a_certificate"),

@@ -77,16 +77,14 @@ class OutputNoised(NoisyRegression):
 
 
 def _noise(regression: Regression, law: LawName, budget: Budget) -> CoefficientNoise:
-    """Noise on the vector of log-weights, whose sensitivity is ||X|| times the coefficients'."""
-    rows = max(regression.synthetic.rows, 1)
-    l2 = max(_spectral_norm(regression), 1e-9) * regression.l2
-    return CoefficientNoise(law=law, dim=rows, l2=l2, budget=budget)
+    """Noise on the vector of log-weights, whose sensitivity is ||X|| times the coefficients'.
 
-
-def _spectral_norm(regression: Regression) -> float:
-    """The largest singular value of the synthetic rows' features less their mean."""
+    ||X|| is the largest singular value of the synthetic rows' features less their mean.
+    """
     design = regression.synthetic
-    return float(np.sqrt(design.rows * design.variances[-1])) * (1 + 1e-9)
+    norm = float(np.sqrt(design.rows * design.variances[-1])) * (1 + 1e-9)
+    l2 = max(norm, 1e-9) * regression.l2
+    return CoefficientNoise(law=law, dim=max(design.rows, 1), l2=l2, budget=budget)
 
 
 @dataclass(frozen=True, kw_only=True)

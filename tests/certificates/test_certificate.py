@@ -33,14 +33,17 @@ from marginalsyn.host import generate
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.plugins.reports.bounds_report import moment_errors
 from marginalsyn.plugins.research.moment_certificate import (
+    _ROWS_REACH,
     ARRAYS,
     COUNTED,
     FACTS,
+    MomentPlan,
+    Sums,
+    add_up,
     certify_release,
     read,
     renew,
 )
-from marginalsyn.plugins.research.noisy_moments import MomentPlan, Sums, add_up
 from marginalsyn.privacy.laws import DiscreteGaussian
 from marginalsyn.privacy.zcdp import gaussian_rho
 from marginalsyn.release.folder import Release
@@ -130,7 +133,7 @@ class TestSums:
                 design.label_sigma,
                 design.product_sigma,
             )
-            found = sums.errors(FRAME, synthetic, sums.before(1))
+            found = sums.errors(FRAME, synthetic, 1)
             assert found is not None
             missed += found.label < true.label or found.products[2] < true.products[2]
             close.append(found.label)
@@ -157,7 +160,7 @@ class TestSums:
                 design.label_sigma,
                 design.product_sigma,
             )
-            reach = sums.later() if chosen else sums.before(len(tables))
+            reach = None if chosen else len(tables)
             found = [sums.errors(FRAME, one, reach) for one in tables]
             missed += any(
                 one is None or one.label < t.label or one.products[2] < t.products[2]
@@ -178,12 +181,12 @@ class TestSums:
         # Without noise in the products, and with sums that are what the rows say.
         label = np.rint(e * 10**9 * GRID).astype(np.int64)
         sums = Sums(label, product, 1e6 * GRID, 1e-9)
-        found = sums.errors(FRAME, synthetic, sums.before(weightings))
+        found = sums.errors(FRAME, synthetic, weightings)
         assert found is not None
         deviations = found.label * 1e9 / 1e6
         each = 2 * np.exp(-(deviations**2) / 2)
         together = each * weightings * (FRAME.width + size - 1)
-        rows = 2 * np.exp(-(sums.before(weightings).rows ** 2) / 2)
+        rows = 2 * np.exp(-(_ROWS_REACH**2) / 2)
         assert together + rows == pytest.approx((1 - CONFIDENCE) / 2, rel=1e-4)
 
     def test_weights_chosen_after_looking_pay_for_every_choice(self) -> None:
@@ -199,8 +202,8 @@ class TestSums:
             table = CodedRows(SCHEMA, np.zeros((9, 5), int), units(9, seed)).weigh(
                 rng.random(9) + 0.1
             )
-            later = sums.errors(FRAME, table, sums.later())
-            alone = sums.errors(FRAME, table, sums.before(1))
+            later = sums.errors(FRAME, table, None)
+            alone = sums.errors(FRAME, table, 1)
             assert later is not None
             assert alone is not None
             # Up to sqrt(2) wider than what was fixed beforehand.
@@ -211,7 +214,7 @@ class TestSums:
         zeros = np.zeros(FRAME.width * (FRAME.width + 1) // 2, dtype=np.int64)
         sums = Sums(zeros[: FRAME.width], zeros, design.label_sigma, design.product_sigma)
         table = CodedRows(SCHEMA, np.zeros((10, 5), int), units(10, 0))
-        assert sums.errors(FRAME, table, sums.before(1)) is None
+        assert sums.errors(FRAME, table, 1) is None
 
 
 class Tape:
@@ -353,7 +356,7 @@ class TestRelease:
         assert done.statement.charges[-1].details["weightings"] == 3
         assert [one["of"] for one in done.statement.notes[COUNTED]] == ["rows", "v", "w"]
         own = CodedRows.of(done.frame(), SCHEMA)
-        three, one = (sums.errors(FRAME, own, sums.before(n)) for n in (3, 1))
+        three, one = (sums.errors(FRAME, own, n) for n in (3, 1))
         assert three is not None
         assert one is not None
         assert facts["certificates"][0]["label_error"] == three.label > one.label

@@ -19,7 +19,7 @@ from marginalsyn.contract import Synthesis, Target, make_weights
 from marginalsyn.errors import UsageError
 from marginalsyn.generators.dependence import Dependence
 from marginalsyn.host import weigh
-from marginalsyn.plugins.research.noisy_moments import MomentPlan
+from marginalsyn.plugins.research.moment_certificate import MomentPlan
 from marginalsyn.privacy.charges import ZCDP
 from marginalsyn.privacy.laws import PoissonSample
 from marginalsyn.progress import Silent
