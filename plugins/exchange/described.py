@@ -15,7 +15,6 @@ from marginalsyn.libraries import version
 from marginalsyn.plugins.exchange.drafts import write_yaml
 from marginalsyn.plugins.exchange.export import Exported
 from marginalsyn.plugins.exchange.web import CSVW_CONTEXT, csvw_column
-from marginalsyn.privacy.charges import Charge
 from marginalsyn.release.folder import WEIGHTS, Release
 from marginalsyn.release.statement import Statement, today
 from marginalsyn.table.frames import PLAIN_TEXT
@@ -208,6 +207,20 @@ ASKED = {
 }
 
 
+_MODEL = {
+    "model_name": "Central",
+    "model_name_details": "One curator holds the rows and runs the mechanism on them.",
+    "actors": "The curator is trusted with the rows and runs the published software. Whoever "
+    "reads the release is not trusted, and may know all rows but one.",
+    "release_type": "One release",
+    "release_type_details": "One folder, published once. Whatever else is measured on the same "
+    "rows is charged to the same ledger and would add to this loss.",
+    "data_source_type": "Static",
+    "access_type": "Non-interactive",
+    "access_type_details": "Readers get files; nobody queries the private rows.",
+}
+
+
 def export(release: Release, values: Mapping[str, str]) -> Exported:
     """One record; what only the curator knows is marked where it was not given."""
     statement = release.statement
@@ -252,7 +265,7 @@ def export(release: Release, values: Mapping[str, str]) -> Exported:
             "basic": basic,
             "dp_variant": _variant(release),
             "privacy_loss": _loss(statement),
-            "deployment_model": _model(statement),
+            "deployment_model": _MODEL,
             "accounting": {
                 "post_processing": _post_processing(release),
                 "composition": _composition(statement),
@@ -307,22 +320,6 @@ def _loss(statement: Statement) -> dict[str, Any]:
     }
 
 
-def _model(statement: Statement) -> dict[str, Any]:
-    del statement
-    return {
-        "model_name": "Central",
-        "model_name_details": "One curator holds the rows and runs the mechanism on them.",
-        "actors": "The curator is trusted with the rows and runs the published software. Whoever "
-        "reads the release is not trusted, and may know all rows but one.",
-        "release_type": "One release",
-        "release_type_details": "One folder, published once. Whatever else is measured on the same "
-        "rows is charged to the same ledger and would add to this loss.",
-        "data_source_type": "Static",
-        "access_type": "Non-interactive",
-        "access_type_details": "Readers get files; nobody queries the private rows.",
-    }
-
-
 def _post_processing(release: Release) -> str:
     steps = ["A model is fitted to the noisy answers, and the rows are drawn from it"]
     weights = release.statement.notes.get("weights")
@@ -334,16 +331,14 @@ def _post_processing(release: Release) -> str:
 
 
 def _composition(statement: Statement) -> str:
-    lines = [_charge(charge) for charge in statement.charges]
+    lines = [
+        f"{one.mechanism}{f' for {one.purpose}' if one.purpose else ''}: {one.cost}"
+        for one in statement.charges
+    ]
     return (
         "Sequential composition of these charges, added up as if their amounts had been fixed "
         "beforehand: " + "; ".join(lines) + f". Together: {statement.total()}."
     )
-
-
-def _charge(charge: Charge) -> str:
-    purpose = f" for {charge.purpose}" if charge.purpose else ""
-    return f"{charge.mechanism}{purpose}: {charge.cost}"
 
 
 def _implementation(release: Release) -> dict[str, Any]:

@@ -17,8 +17,6 @@ from marginalsyn.plugins.exchange.mbi import (
 )
 from marginalsyn.plugins.exchange.parcel import Parcel, Part
 
-__all__ = ["save"]
-
 
 def save(
     folder: str | Path,

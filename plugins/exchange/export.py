@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,26 +35,19 @@ class Format:
 
     Attributes:
         summary: one line about it.
-        module: whose ``export(release, values)`` returns :class:`Exported`; ``values`` are the
-            curator's, by name.
-        call: the name of that function, where a module has several.
         fields: what only the curator can say, and may give with ``--set NAME=VALUE``, with help.
     """
 
     summary: str
-    module: str
-    call: str = "export"
     fields: Mapping[str, str] = field(default_factory=dict)
 
 
 FORMATS: dict[str, Format] = {
     "mbi": Format(
         summary="domain, measurements and model for Private-PGM's mbi, as JSON and npz",
-        module="marginalsyn.plugins.exchange.mbi",
     ),
     "registry": Format(
         summary="a record for the DP Deployments Registry of OpenDP and NIST, as YAML",
-        module="marginalsyn.plugins.exchange.described",
         fields={
             "curator": "who publishes the rows",
             "use": "what they are meant for",
@@ -69,14 +61,10 @@ FORMATS: dict[str, Format] = {
     ),
     "csvw": Format(
         summary="metadata of the CSV files for the web (W3C), as JSON",
-        module="marginalsyn.plugins.exchange.described",
-        call="csvw",
         fields={"license": "the licence, as an address"},
     ),
     "croissant": Format(
         summary="a Croissant description of the files (MLCommons), as JSON-LD",
-        module="marginalsyn.plugins.exchange.described",
-        call="croissant",
         fields={
             "license": "the licence, as an address",
             "url": "the address of the data set's page",
@@ -100,6 +88,8 @@ def export(release: Release, to: str, values: Mapping[str, str] | None = None) -
         >>> sorted(export(Release.read("release"), "mbi").files)
         ['parcel.json', 'parcel.npz']
     """
+    from marginalsyn.plugins.exchange import described, mbi
+
     if to not in FORMATS:
         raise UsageError(f"format ({to}) must be one of: {', '.join(FORMATS)}")
     form, given = FORMATS[to], dict(values or {})
@@ -107,7 +97,13 @@ def export(release: Release, to: str, values: Mapping[str, str] | None = None) -
         if name not in form.fields:
             known = ", ".join(form.fields) or f"nothing: {to} needs nothing else"
             raise UsageError(f"field ({name}) of {to} must be one of: {known}")
-    return getattr(import_module(form.module), form.call)(release, given)  # type: ignore[no-any-return]
+    makers = {
+        "mbi": mbi.export,
+        "registry": described.export,
+        "csvw": described.csvw,
+        "croissant": described.croissant,
+    }
+    return makers[to](release, given)
 
 
 def _pairs(texts: Sequence[str]) -> dict[str, str]:

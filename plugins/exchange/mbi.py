@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,17 +33,6 @@ if TYPE_CHECKING:
     from marginalsyn.contract import Model
     from marginalsyn.release.folder import Release
     from marginalsyn.table.schema import Schema
-
-__all__ = [
-    "Loaded",
-    "codes_of",
-    "domain_of",
-    "labels_of",
-    "load",
-    "measured_parts",
-    "model_parts",
-    "save",
-]
 
 # The queries that give a marginal as it is: mbi 1.1's function and mbi 2's object.
 _WHOLE = ("datavector", "DatavectorQuery")
@@ -88,7 +76,7 @@ def save(
         )
     parcel = Parcel(
         domain=sized,
-        tool=tool or _tool(),
+        tool=tool or " ".join(("mbi", *installed("mbi"))),
         labels=labels_of(domain),
         total=total if model is None else float(np.asarray(model.total)),
         measurements=tuple(measured),
@@ -137,11 +125,8 @@ def load(folder: str | Path) -> Loaded:
         )
     tables: dict[tuple[str, ...], np.ndarray] = {}
     for part in parcel.potentials:
-        values = part.values
-        for axis, name in enumerate(part.columns):
-            if name in part.groups:
-                values = np.take(values, part.groups[name], axis=axis)
-        tables[part.columns] = tables.get(part.columns, 0.0) + np.maximum(values, _NEVER)
+        values = np.maximum(part.over_codes(), _NEVER)
+        tables[part.columns] = tables.get(part.columns, 0.0) + values
     data = None
     if parcel.rows is not None:
         columns = {name: parcel.rows[:, j] for j, name in enumerate(parcel.domain)}
@@ -225,6 +210,12 @@ def inner(foreign: Any, *names: str) -> Any:
     return foreign
 
 
+def installed(library: str) -> tuple[str, ...]:
+    """The version of a tool, if it is installed here: a parcel can be written elsewhere."""
+    found = version(library)
+    return () if found == "unknown" else (found,)
+
+
 def model_parts(model: Any) -> Iterable[Part]:
     """The log potentials of a MarkovRandomField."""
     for clique, factor in tables_of(model.potentials).items():
@@ -242,13 +233,6 @@ def codes_of(data: Any, domain: Mapping[str, int]) -> np.ndarray:
     if data.weights is not None and np.ptp(np.asarray(data.weights)) > 0:
         raise UsageError("data must have no weights: draw rows in proportion to them first")
     return np.column_stack([np.asarray(codes[name], dtype=np.int32) for name in domain])
-
-
-def _tool() -> str:
-    try:
-        return f"mbi {metadata.version('mbi')}"
-    except metadata.PackageNotFoundError:
-        return "mbi"
 
 
 def export(release: Release, values: Mapping[str, str]) -> Exported:

@@ -12,8 +12,6 @@ import numpy as np
 from marginalsyn.plugins.exchange.mbi import measured_parts, model_parts
 from marginalsyn.plugins.exchange.parcel import Parcel
 
-__all__ = ["save"]
-
 
 def save(folder: str | Path, table: Any, *, stated: Mapping[str, Any] | None = None) -> Path:
     """Write a ``ContingencyTable`` as a parcel.

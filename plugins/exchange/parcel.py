@@ -42,6 +42,14 @@ class Part:
     sigma: float = 0.0
     groups: Mapping[str, np.ndarray] = field(default_factory=dict)
 
+    def over_codes(self) -> np.ndarray:
+        """A potential's table over all codes, those of a group alike."""
+        values = np.asarray(self.values, dtype=float)
+        for axis, name in enumerate(self.columns):
+            if name in self.groups:
+                values = np.take(values, self.groups[name], axis=axis)
+        return values
+
 
 @dataclass(frozen=True, kw_only=True)
 class Parcel:
@@ -77,25 +85,16 @@ class Parcel:
         arrays: dict[str, np.ndarray] = {}
         merges: dict[bytes, str] = {}
 
-        def entries(letter: str, parts: Sequence[Part]) -> list[dict[str, Any]]:
-            listed = []
-            for number, part in enumerate(parts):
-                arrays[f"{letter}{number}"] = np.asarray(part.values)
-                entry: dict[str, Any] = {
-                    "array": f"{letter}{number}",
-                    "columns": list(part.columns),
-                }
-                if part.sigma:
-                    entry["sigma"] = float(part.sigma)
-                if part.groups:
-                    entry["groups"] = {}
-                for name, groups in part.groups.items():
-                    groups = np.asarray(groups, dtype=np.int32)
-                    array = merges.setdefault(groups.tobytes(), f"g{len(merges)}")
-                    arrays[array] = groups
-                    entry["groups"][name] = array
-                listed.append(entry)
-            return listed
+        def entry(array: str, part: Part) -> dict[str, Any]:
+            arrays[array] = np.asarray(part.values)
+            groups = {}
+            for name, own in part.groups.items():
+                own = np.asarray(own, dtype=np.int32)
+                groups[name] = merges.setdefault(own.tobytes(), f"g{len(merges)}")
+                arrays[groups[name]] = own
+            about: dict[str, Any] = {"array": array, "columns": list(part.columns)}
+            about |= {"sigma": float(part.sigma)} if part.sigma else {}
+            return about | ({"groups": groups} if groups else {})
 
         index = {
             "format": "marginalsyn parcel",
@@ -104,8 +103,8 @@ class Parcel:
             "domain": [[name, int(size)] for name, size in self.domain.items()],
             "labels": {name: [str(one) for one in own] for name, own in self.labels.items()},
             "total": self.total,
-            "measurements": entries("m", self.measurements),
-            "potentials": entries("p", self.potentials),
+            "measurements": [entry(f"m{n}", part) for n, part in enumerate(self.measurements)],
+            "potentials": [entry(f"p{n}", part) for n, part in enumerate(self.potentials)],
             "rows": None,
             "stated": dict(self.stated),
         }

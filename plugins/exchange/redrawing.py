@@ -108,57 +108,49 @@ def refit(parcel: Parcel, schema: Schema, *, progress: Progress | None = None) -
         DataError: the parcel holds neither, or its model would be too large.
     """
     spare = spare_codes(parcel, schema)
-    if parcel.measurements:
-        return _refit(parcel, schema, spare, progress)
-    if not parcel.potentials:
+    if not parcel.measurements and not parcel.potentials:
         raise DataError("source must hold measurements or a model to draw rows from")
+    compression = Compression(_merges(parcel, schema, spare))
+    merged = {name for name, merge in compression.merges.items() if not merge.trivial}
+    zeros: Zeros = [
+        ((name,), np.arange(size) >= size - (1 if name in merged else spare[name]))
+        for name, size in compression.domain.items()
+        if spare[name]
+    ]
+    zeros += [zero for zero in schema.structural_zeros() if not merged & {*zero[0]}]
+    if not parcel.measurements:
+        tables = _potentials(parcel, spare)
+        _check_size(schema.domain, list(tables))
+        total = max(1.0, parcel.total or 1.0)
+        fitted = Fitted.of_potentials(schema.domain, tables, total, zeros)
+        return Refit(fitted=fitted, compression=compression, measurements=())
+    released, observed = [_released(part, parcel.tool, spare) for part in parcel.measurements], []
+    for part, found in zip(parcel.measurements, released, strict=True):
+        # What was measured over merged codes needs no merging; the other columns do.
+        kept = {
+            name: Merge(np.arange(size, dtype=np.int32), np.ones(size))
+            if name in part.groups
+            else compression.merges[name]
+            for name, size in zip(part.columns, found.values.shape, strict=True)
+        }
+        observed.append(Compression(kept).compress(found))
+    total = max(1.0, parcel.total or estimate_total(parcel.measurements)[0])
+    _check_size(compression.domain, [part.columns for part in parcel.measurements])
+    fitted = pgm.fit(compression.domain, observed, total=total, zeros=zeros, progress=progress)
+    return Refit(fitted=fitted, compression=compression, measurements=tuple(released))
+
+
+def _potentials(parcel: Parcel, spare: Mapping[str, int]) -> dict[tuple[str, ...], np.ndarray]:
+    """The potentials of the parcel's own model, with cells for codes that it does not know."""
     tables: dict[tuple[str, ...], np.ndarray] = {}
     for part in parcel.potentials:
-        values = part.values.astype(float)
+        values = part.over_codes()
         for axis, name in enumerate(part.columns):
-            if name in part.groups:
-                values = np.take(values, part.groups[name], axis=axis)
             values = _padded(values, axis, spare[name])
         tables[part.columns] = tables.get(part.columns, 0.0) + values
     if any(np.isnan(table).any() or np.isposinf(table).any() for table in tables.values()):
         raise DataError("the model's potentials must be numbers below infinity")
-    _check_size(schema.domain, list(tables))
-    total = max(1.0, parcel.total or 1.0)
-    zeros: Zeros = [((name,), _last(schema.domain[name], n)) for name, n in spare.items() if n]
-    zeros += schema.structural_zeros()
-    fitted = Fitted.of_potentials(schema.domain, tables, total, zeros)
-    return Refit(
-        fitted=fitted, compression=Compression(_merges(parcel, schema, spare)), measurements=()
-    )
-
-
-def _refit(
-    parcel: Parcel, schema: Schema, spare: Mapping[str, int], progress: Progress | None
-) -> Refit:
-    """Our fit of the parcel's measurements."""
-    compression = Compression(_merges(parcel, schema, spare))
-    released, observed = [_released(part, parcel.tool, spare) for part in parcel.measurements], []
-    for part, found in zip(parcel.measurements, released, strict=True):
-        # What was measured over merged codes needs no merging; the other columns do.
-        others = {
-            name: merge
-            for name, merge in compression.merges.items()
-            if name in part.columns and name not in part.groups
-        }
-        observed.append(Compression({**_kept(part, found.values), **others}).compress(found))
-    zeros: Zeros = [
-        ((name,), _last(compression.domain[name], n if compression.merges[name].trivial else 1))
-        for name, n in spare.items()
-        if n
-    ]
-    merged = {name for name, merge in compression.merges.items() if not merge.trivial}
-    zeros += [zero for zero in schema.structural_zeros() if not merged & {*zero[0]}]
-    total = parcel.total or estimate_total(parcel.measurements)[0]
-    _check_size(compression.domain, [part.columns for part in parcel.measurements])
-    fitted = pgm.fit(
-        compression.domain, observed, total=max(1.0, total), zeros=zeros, progress=progress
-    )
-    return Refit(fitted=fitted, compression=compression, measurements=tuple(released))
+    return tables
 
 
 def _released(part: Part, tool: str, spare: Mapping[str, int]) -> Measurement:
@@ -168,15 +160,6 @@ def _released(part: Part, tool: str, spare: Mapping[str, int]) -> Measurement:
         more = min(spare[name], 1) if name in part.groups else spare[name]
         values = _padded(values, axis, more)
     return Measurement(columns=part.columns, values=values, sigma=part.sigma, purpose=f"by {tool}")
-
-
-def _kept(part: Part, values: np.ndarray) -> dict[str, Merge]:
-    """Columns whose codes are merged already stay as they are."""
-    return {
-        name: Merge(np.arange(size, dtype=np.int32), np.ones(size))
-        for name, size in zip(part.columns, values.shape, strict=True)
-        if name in part.groups
-    }
 
 
 def _merges(parcel: Parcel, schema: Schema, spare: Mapping[str, int]) -> dict[str, Merge]:
@@ -209,11 +192,6 @@ def _padded(values: np.ndarray, axis: int, more: int) -> np.ndarray:
         return values
     width = [(0, more if a == axis else 0) for a in range(values.ndim)]
     return np.pad(values, width)
-
-
-def _last(size: int, n: int) -> np.ndarray:
-    """A mask of the last codes of a column."""
-    return np.arange(size) >= size - n
 
 
 def _check_size(domain: Mapping[str, int], cliques: list[tuple[str, ...]]) -> None:
@@ -283,30 +261,17 @@ def adopt_parcel(
         if redraw:
             raise
         found = None
-    if found is None or not redraw:
-        return _adopt_as_written(parcel, schema, found, facts, path, rng, format, force)
-    estimated = whole_rows(found.fitted.total)
-    progress.report("generate", text="rows")
-    synthesis = Synthesis(
-        frame=draw_frame(found.fitted, found.compression, schema, rows or estimated, rng),
-        measurements=found.measurements,
-        model=_model(found),
-        notes={"estimated_rows": estimated},
-    )
-    return write_adopted(synthesis, schema, path, facts, None, format, force)
-
-
-def _adopt_as_written(
-    parcel: Parcel,
-    schema: Schema,
-    found: Refit | None,
-    facts: Mapping[str, Any],
-    path: str | Path,
-    rng: np.random.Generator,
-    format: Literal["csv", "parquet"],
-    force: bool,
-) -> Release:
-    """The parcel's own rows, and whether the weights could be worth anything with them."""
+    if found is not None and redraw:
+        estimated = whole_rows(found.fitted.total)
+        progress.report("generate", text="rows")
+        synthesis = Synthesis(
+            frame=draw_frame(found.fitted, found.compression, schema, rows or estimated, rng),
+            measurements=found.measurements,
+            model=_model(found),
+            notes={"estimated_rows": estimated},
+        )
+        return write_adopted(synthesis, schema, path, facts, None, format, force)
+    # The parcel's own rows, and whether the weights could be worth anything with them.
     assert parcel.rows is not None
     spare = spare_codes(parcel, schema)
     order = [list(parcel.domain).index(name) for name in schema.names]
@@ -318,13 +283,13 @@ def _adopt_as_written(
         measured = found.measurements
     fitted = (found.fitted, found.compression) if found is not None else None
     support = find_support(frame, schema, measured, fitted)
-    facts = {**facts, **({"support": support.facts()} if support else {})}
     synthesis = Synthesis(
         frame=frame,
         measurements=measured,
         warnings=[support.line()] if support and support.lacking else [],
         model=_model(found) if found is not None else None,
     )
+    facts = {**facts, **({"support": support.facts()} if support else {})}
     return write_adopted(synthesis, schema, path, facts, None, format, force)
 
 

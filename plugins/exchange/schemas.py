@@ -19,17 +19,22 @@ import pandas as pd
 from pydantic import BaseModel
 
 from marginalsyn.errors import SchemaError, UsageError
-from marginalsyn.plugins.exchange import drafts
 from marginalsyn.plugins.exchange.drafts import (
     Draft,
     Node,
     SchemaFormat,
+    list_lost,
     read_json,
     read_yaml,
     write_yaml,
 )
-from marginalsyn.plugins.exchange.synthesizers import DpsynthDomain, MbiDomain, SdvMetadata
-from marginalsyn.plugins.exchange.validators import Pandera, Pydantic
+from marginalsyn.plugins.exchange.tool_schemas import (
+    DpsynthDomain,
+    MbiDomain,
+    Pandera,
+    Pydantic,
+    SdvMetadata,
+)
 from marginalsyn.plugins.exchange.web import Csvw, Frictionless
 from marginalsyn.table.schema import Schema
 
@@ -190,18 +195,16 @@ def _draft(types: ibis.Schema, limits: dict[str, dict[str, Any]], prefix: str) -
 
 def _kind(type_: ibis.DataType) -> str | None:
     """The kind of a column of such a type; None where a schema has none."""
-    for kind, fits in (
-        ("boolean", type_.is_boolean()),
-        ("integer", type_.is_integer()),
-        ("continuous", type_.is_numeric()),
-        ("datetime", type_.is_timestamp()),
-        ("date", type_.is_date()),
-        ("time", type_.is_time()),
-        ("categorical", type_.is_string()),
-    ):
-        if fits:
-            return kind
-    return None
+    fits = {
+        "boolean": type_.is_boolean(),
+        "integer": type_.is_integer(),
+        "continuous": type_.is_numeric(),
+        "datetime": type_.is_timestamp(),
+        "date": type_.is_date(),
+        "time": type_.is_time(),
+        "categorical": type_.is_string(),
+    }
+    return next((kind for kind, fit in fits.items() if fit), None)
 
 
 # By the name of --to and --from.
@@ -330,7 +333,7 @@ def export_schema(schema: Schema, format: str) -> Written:
         )
     doc, lost = form.write(schema), form.losses(schema)
     if form.says is not None:
-        lost = [*drafts.list_lost(schema, form.says), *lost]
+        lost = [*list_lost(schema, form.says), *lost]
     whole = json.loads(schema.to_json())
     if form.yaml:
         text = f"{_COMMENT}{json.dumps(whole, ensure_ascii=True)}\n{write_yaml(doc)}"
@@ -347,7 +350,7 @@ def export_schema(schema: Schema, format: str) -> Written:
 
 def _read_file(
     path: Path, format: str | None, table: str | None
-) -> tuple[str, drafts.Draft | None, Schema | None]:
+) -> tuple[str, Draft | None, Schema | None]:
     """The format of a file with what it says, or the schema of ours in it."""
     if path.suffix in (".parquet", ".arrow", ".feather") or format == "arrow":
         return "arrow", of_arrow(path), None
@@ -444,20 +447,17 @@ def _load(source: str) -> Any:
     return found
 
 
-def _of_object(source: Any, format: str | None, known: Collection[str]) -> tuple[str, drafts.Draft]:
+def _of_object(source: Any, format: str | None, known: Collection[str]) -> tuple[str, Draft]:
     model = isinstance(source, type) and issubclass(source, BaseModel)
     if format == "pydantic" or (format is None and model):
-        return _read_object("pydantic", source)
-    if isinstance(source, pd.DataFrame):
+        found = "pydantic"
+    elif isinstance(source, pd.DataFrame):
         return "pandas", of_frame(source, known)
-    if format == "pandera" or hasattr(source, "to_schema") or hasattr(source, "columns"):
-        return _read_object("pandera", source)
-    raise UsageError(
-        f"source (a {type(source).__name__}) must be a file, module:object, a pandera or pydantic "
-        "schema, or a pandas frame"
-    )
-
-
-def _read_object(format: str, source: Any) -> tuple[str, drafts.Draft]:
-    form = _FORMATS[format]
-    return format, form.read(form.of_object(source), None)
+    elif format == "pandera" or hasattr(source, "to_schema") or hasattr(source, "columns"):
+        found = "pandera"
+    else:
+        raise UsageError(
+            f"source (a {type(source).__name__}) must be a file, module:object, a pandera or "
+            "pydantic schema, or a pandas frame"
+        )
+    return found, _FORMATS[found].read(_FORMATS[found].of_object(source), None)

@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from marginalsyn.errors import UsageError
-from marginalsyn.plugins.exchange.mbi import domain_of, inner, model_parts
+from marginalsyn.plugins.exchange.mbi import domain_of, inner, installed, model_parts
 from marginalsyn.plugins.exchange.parcel import Parcel, Part
-
-__all__ = ["save"]
 
 
 def save(
@@ -61,14 +58,14 @@ def save(
         # It takes the values of a group at random, each as likely as the others.
         values = -np.log(np.bincount(merged)[merged])
         parts.append(Part(columns=(renamed[name],), values=values))
-    labels = _labels(synthesizer, names)
+    tool = ("smartnoise-synth", *installed("smartnoise-synth"))
     parcel = Parcel(
         domain={
             name: len(groups[own]) if own in groups else domain[own]
             for own, name in sorted(renamed.items(), key=lambda pair: names.index(pair[1]))
         },
-        tool=_tool(synthesizer),
-        labels=labels,
+        tool=" ".join((*tool, f"({type(synthesizer).__name__})")),
+        labels=_labels(synthesizer, names),
         total=float(np.asarray(model.total)),
         potentials=tuple(parts),
         stated=stated
@@ -106,11 +103,3 @@ def _labels(synthesizer: Any, names: Sequence[str]) -> dict[str, tuple[str, ...]
         if isinstance(labels, list):
             found[name] = tuple("missing" if one is None else str(one) for one in labels)
     return found if len(names) == len(transformers) else {}
-
-
-def _tool(synthesizer: Any) -> str:
-    kind = type(synthesizer).__name__
-    try:
-        return f"smartnoise-synth {metadata.version('smartnoise-synth')} ({kind})"
-    except metadata.PackageNotFoundError:
-        return f"smartnoise-synth ({kind})"
