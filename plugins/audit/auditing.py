@@ -12,13 +12,18 @@ from marginalsyn.contract import Duties
 from marginalsyn.errors import MarginalsynError
 from marginalsyn.plugins.audit.canaries import CANARIES, ODD_RECORD, AuditCase
 from marginalsyn.plugins.audit.runs import Batch, extend, laboratory
-from marginalsyn.plugins.audit.scoring import FEWEST, forms_of, least_eps_of_guesses, prove_eps
+from marginalsyn.plugins.audit.scoring import (
+    FEWEST,
+    Proof,
+    forms_of,
+    least_eps_of_guesses,
+    prove_eps,
+)
 from marginalsyn.privacy.charges import covers
 from marginalsyn.privacy.composition import Total, compose
 from marginalsyn.privacy.gdp import eps_of_mu, mu_of
 from marginalsyn.privacy.zcdp import eps_of, rho_of
 from marginalsyn.progress import Progress, Silent
-from marginalsyn.registry import GENERATORS
 
 Status = Literal[
     "holds", "BROKEN", "too few runs", "refused", "failed", "no claim", "reads nothing"
@@ -171,8 +176,7 @@ def _conclude(case: AuditCase, claim: Finding, batch: Batch, alpha: float) -> Fi
     else:
         payments = [{"mechanism": name} for name in batch.mechanisms]
         forms = forms_of(tuple(case.mechanism.cost), case.delta, case.neighbours, payments)
-        found = prove_eps(*batch.observations, forms, alpha=alpha)
-        bound, form, event = found.eps, found.form, found.event
+        bound, form, event = prove_eps(*batch.observations, forms, alpha=alpha)
         enough = batch.runs >= FEWEST
     assert claim.eps is not None
     broken = not covers(claim.eps, bound)
@@ -183,7 +187,7 @@ def _conclude(case: AuditCase, claim: Finding, batch: Batch, alpha: float) -> Fi
     )  # fmt: skip
 
 
-def _guessed(batch: Batch, total: Total, alpha: float) -> tuple[float, str, str]:
+def _guessed(batch: Batch, total: Total, alpha: float) -> Proof:
     """The bound of right guesses (Steinke, Nasr and Jagielski 2023), in the claim's own terms."""
     canaries = CANARIES * batch.runs
     event = f"{batch.right} of {batch.guesses} guesses right"
@@ -195,29 +199,23 @@ def _guessed(batch: Batch, total: Total, alpha: float) -> tuple[float, str, str]
             eps = eps_of_mu(mu_of(eps, delta), total.delta)
         else:
             eps = eps_of(rho_of(eps, delta), total.delta)
-    return eps, "one run", event
+    return Proof(eps, "one run", event)
 
 
 def summarise(findings: Sequence[Finding]) -> list[Finding]:
     """One finding for each method and relation: the worst, with the sum of its runs."""
     order: list[Status] = ["BROKEN", "failed", "holds", "too few runs", "refused"]
+    rank = {status: place for place, status in enumerate(order)}
     groups: dict[tuple[str, str, str], list[Finding]] = {}
     for finding in findings:
         relation = "" if finding.status in ("no claim", "reads nothing") else finding.neighbours
         groups.setdefault((finding.group, finding.method, relation), []).append(finding)
     rows = []
     for parts in groups.values():
-        rank = {status: place for place, status in enumerate(order)}
         parts.sort(key=lambda f: (rank.get(f.status, 9), -(f.bound or 0.0)))
-        kept = parts[0]
         # A table that a method refuses, by public knowledge alone, says nothing against it.
-        rows.append(replace(kept, runs=sum(part.runs for part in parts)))
+        rows.append(replace(parts[0], runs=sum(part.runs for part in parts)))
     return rows
-
-
-def is_generator(finding: Finding) -> bool:
-    """Whether it is about a generator, rather than a weight estimator."""
-    return finding.group == GENERATORS
 
 
 def _title(case: AuditCase) -> str:

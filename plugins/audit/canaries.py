@@ -45,8 +45,7 @@ def tables_of_persons(
     one, other = tables
     if neighbours is Neighbours.REPLACE:
         return _with_persons(one, REPLACED), _with_persons(other, MANY)
-    longer = len(other) > len(one)
-    return _with_persons(one, 1), _with_persons(other, MANY if longer else 1)
+    return _with_persons(one, 1), _with_persons(other, MANY if len(other) > len(one) else 1)
 
 
 def one_row_each(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
@@ -66,16 +65,13 @@ def repeated(frame: pd.DataFrame, times: int = MANY) -> pd.DataFrame:
 
 def _with_persons(frame: pd.DataFrame, last: int) -> pd.DataFrame:
     """Each row a person; the last one has so many rows."""
-    times = np.ones(len(frame), dtype=int)
-    times[-1:] = last
-    places = np.repeat(np.arange(len(frame)), times)
     # The same persons have the same names in both tables, and the odd one a name of its own.
-    names = [f"p{place}" for place in places]
+    names = [f"p{place}" for place in range(len(frame))]
     if last > 1:
-        names = [
-            "odd" if place == len(frame) - 1 else n for place, n in zip(places, names, strict=True)
-        ]
-    return frame.iloc[places].assign(**{PERSON.column: names}).reset_index(drop=True)
+        names[-1:] = ["odd"]
+    times = np.where(np.arange(len(frame)) == len(frame) - 1, last, 1)
+    found = frame.assign(**{PERSON.column: names})
+    return found.iloc[np.repeat(np.arange(len(frame)), times)].reset_index(drop=True)
 
 
 EQUAL_ROWS = 8
@@ -175,61 +171,40 @@ def crowd() -> Schema:
     return Schema.from_domain({"who": CANARIES, "c": 2}).model_copy(update={"label": "c"})
 
 
+Pair = Sequence[Sequence[Any]]
+"""The rows of two neighbouring tables; of the one-run form none, for every run makes its own."""
+
+
 def generator_cases(
-    kind: Any,
-    options: Mapping[str, Any] | None = None,
-    *,
-    neighbours: Sequence[Neighbours] = tuple(Neighbours),
-    eps: float | None = None,
-    delta: float = DEFAULT_DELTA,
-    persons: bool = False,
+    kind: Any, options: Mapping[str, Any] | None = None, **how: Any
 ) -> list[AuditCase]:
     """The cases of a generator.
 
     Args:
         kind: its config class; its ``audit_options`` are used where ``options`` do not say other.
         options: of the config.
-        neighbours: the relations to audit.
-        eps: of the budget.
-        delta: of the budget.
-        persons: whether neighbours differ by a person who has many rows.
+        how: ``neighbours``, the relations to audit; ``eps`` and ``delta`` of the budget;
+            ``persons``, whether neighbours differ by a person who has many rows.
     """
-    options = _options(kind, options)
-    found: list[AuditCase] = []
-
-    def add(canary: str, schema: Schema, relation: Neighbours, tables: Sequence[Any]) -> None:
-        frames = tuple(table_of(rows, schema) for rows in tables)
-        case = AuditCase(
-            kind=kind, group=GENERATORS, options=options, canary=canary, neighbours=relation,
-            eps=PURE_EPS if eps is None else eps, delta=delta, schema=schema, tables=frames,
-            persons=persons,
-        )  # fmt: skip
-        found.append(_with_eps(case, eps))
-
-    odd, equal = [(2, 1, 1)], [(0, 0, 0)] * EQUAL_ROWS
-    for relation in neighbours:
-        if relation is Neighbours.ADD_REMOVE:
-            add(ODD_RECORD, categories(), relation, (equal, equal + odd))
-            add("one run", crowd(), relation, ())
-            add("empty table", categories(), relation, ([], odd))
-        else:
-            add(ODD_RECORD, categories(), relation, (equal, equal[1:] + odd))
-    return found
+    odd, equal, small = [(2, 1, 1)], [(0, 0, 0)] * EQUAL_ROWS, categories()
+    tables: dict[Neighbours, list[tuple[str, Schema, Pair]]] = {
+        Neighbours.ADD_REMOVE: [
+            (ODD_RECORD, small, (equal, equal + odd)),
+            ("one run", crowd(), ()),
+            ("empty table", small, ([], odd)),
+        ],
+        Neighbours.REPLACE: [(ODD_RECORD, small, (equal, equal[1:] + odd))],
+    }
+    return _cases(kind, GENERATORS, options, tables, **how)
 
 
 def weight_cases(
-    kind: Any,
-    options: Mapping[str, Any] | None = None,
-    *,
-    neighbours: Sequence[Neighbours] = tuple(Neighbours),
-    eps: float | None = None,
-    delta: float = DEFAULT_DELTA,
-    persons: bool = False,
+    kind: Any, options: Mapping[str, Any] | None = None, **how: Any
 ) -> list[AuditCase]:
     """The cases of a weight estimator: one-hot synthetic rows, and a record that has it all.
 
     For one that ``needs_label`` the last column is the label; one that ``uses_label`` is run with a
-    label and without.
+    label and without. The arguments are those of :func:`generator_cases`.
     """
     plain = Schema.from_domain(dict.fromkeys("abcd", 2))
     labelled = plain.model_copy(update={"label": "d"})
@@ -237,41 +212,19 @@ def weight_cases(
         schemas = {"": labelled}
     else:
         schemas = {"": plain} | ({", label": labelled} if Duties(kind).uses_label else {})
+    zero, ones = [(0, 0, 0, 0)], [(1, 1, 1, 1)]
+    many = zero * EQUAL_ROWS
     found = []
     for suffix, schema in schemas.items():
-        found += _weight_cases(
-            kind, _options(kind, options), schema, suffix, neighbours, eps, delta, persons
-        )
-    return found
-
-
-def _weight_cases(
-    kind: Any,
-    options: dict[str, Any],
-    schema: Schema,
-    suffix: str,
-    neighbours: Sequence[Neighbours],
-    eps: float | None,
-    delta: float,
-    persons: bool,
-) -> list[AuditCase]:
-    zero, ones = [(0, 0, 0, 0)], [(1, 1, 1, 1)]
-    target = table_of([*np.eye(4, dtype=int).tolist() * 4, *zero, *ones], schema)
-    found = []
-    for relation in neighbours:
-        many = zero * EQUAL_ROWS
-        tables = {ODD_RECORD: (many, many[1:] + ones)}
-        if relation is Neighbours.ADD_REMOVE:
-            tables = {ODD_RECORD: (many, many + ones), "empty table": ([], ones)}
-        for canary, pair in tables.items():
-            case = AuditCase(
-                kind=kind, group=WEIGHTS, options=options, canary=canary + suffix,
-                neighbours=relation, eps=PURE_EPS if eps is None else eps, delta=delta,
-                schema=schema,
-                tables=tuple(table_of(rows, schema) for rows in pair), target=target,
-                persons=persons,
-            )  # fmt: skip
-            found.append(_with_eps(case, eps))
+        tables: dict[Neighbours, list[tuple[str, Schema, Pair]]] = {
+            Neighbours.ADD_REMOVE: [
+                (ODD_RECORD + suffix, schema, (many, many + ones)),
+                ("empty table" + suffix, schema, ([], ones)),
+            ],
+            Neighbours.REPLACE: [(ODD_RECORD + suffix, schema, (many, many[1:] + ones))],
+        }
+        target = table_of([*np.eye(4, dtype=int).tolist() * 4, *zero, *ones], schema)
+        found += _cases(kind, WEIGHTS, options, tables, target, **how)
     return found
 
 
@@ -283,14 +236,41 @@ def cases_of(group: str, method: str, **how: Any) -> list[AuditCase]:
     return make(find(group, method), **how)
 
 
-def _options(kind: Any, options: Mapping[str, Any] | None) -> dict[str, Any]:
-    return {**Duties(kind).audit_options, **(options or {})}
+def _cases(
+    kind: Any,
+    group: str,
+    options: Mapping[str, Any] | None,
+    tables: Mapping[Neighbours, Sequence[tuple[str, Schema, Pair]]],
+    target: pd.DataFrame | None = None,
+    *,
+    neighbours: Sequence[Neighbours] = tuple(Neighbours),
+    eps: float | None = None,
+    delta: float = DEFAULT_DELTA,
+    persons: bool = False,
+) -> list[AuditCase]:
+    """The cases on some tables; without ``eps`` each where its claim is easiest to test."""
+    found = []
+    for relation in neighbours:
+        for canary, schema, pair in tables[relation]:
+            case = AuditCase(
+                kind=kind,
+                group=group,
+                options={**Duties(kind).audit_options, **(options or {})},
+                canary=canary,
+                neighbours=relation,
+                eps=PURE_EPS if eps is None else eps,
+                delta=delta,
+                schema=schema,
+                tables=tuple(table_of(rows, schema) for rows in pair),
+                target=target,
+                persons=persons,
+            )
+            found.append(case if eps is not None else _at_its_eps(case))
+    return found
 
 
-def _with_eps(case: AuditCase, given: float | None) -> AuditCase:
-    """Return the case at the eps where its claim is easiest to test."""
-    if given is not None:
-        return case
+def _at_its_eps(case: AuditCase) -> AuditCase:
+    """The case at the eps where its claim is easiest to test."""
     try:
         total = compose(tuple(case.mechanism.cost), case.delta, case.neighbours)
     except MarginalsynError:

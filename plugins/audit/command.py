@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -118,16 +118,31 @@ class Audit(Operation["dict[str, Any]"]):
 
     def run(self, session: Session = PYTHON) -> Result[dict[str, Any]]:
         """Check, attack, and compare what was proved with what is claimed."""
-        persons, minutes = self.unit == "person", self.minutes
+        import json
+        import time
+
+        from marginalsyn.operations.files import write_text
+        from marginalsyn.plugins.audit.auditing import audit
+        from marginalsyn.plugins.audit.exact import run_checks
+        from marginalsyn.plugins.audit.worst import measure
+
+        started, persons, minutes = time.monotonic(), self.unit == "person", self.minutes
         cases, others = _cases(self.methods, self.neighbours, self.eps, persons)
         if minutes is None and self.runs is None:
             minutes = MINUTES
-        audited = _audit(
-            self.methods, cases, session, persons=persons, minutes=minutes, runs=self.runs,
-            jobs=self.jobs, confidence=self.confidence, seed=self.seed,
-        )  # fmt: skip
-        result = _result(*audited, others, self.confidence)
-        _write(result.value, self.out)
+        with session.progress(None) as progress:
+            measured = measure(self.methods, persons=persons, progress=progress)
+            checks = run_checks(self.methods, progress, measured)
+            if minutes is not None:
+                minutes = max(minutes - (time.monotonic() - started) / 60, 0.0)
+            found = [] if self.runs == 0 else audit(
+                cases, minutes=minutes, runs=self.runs, jobs=self.jobs,
+                confidence=self.confidence, seed=self.seed, progress=progress,
+            )  # fmt: skip
+        result = _result(measured, checks, found, others, self.confidence)
+        if self.out is not None:
+            text = json.dumps(result.value, indent=2, default=str, ensure_ascii=False)
+            write_text(Path(self.out), text + "\n")
         return result
 
 
@@ -158,34 +173,6 @@ def _cases(
         else:
             cases += cases_of(plugin.kind, plugin.name, neighbours=chosen, eps=eps, persons=persons)
     return cases, others
-
-
-def _audit(
-    methods: Sequence[str],
-    cases: list[AuditCase],
-    session: Session,
-    *,
-    persons: bool,
-    runs: int | None,
-    minutes: float | None,
-    **how: Any,
-) -> tuple[list[Measured], list[Check], list[Finding]]:
-    import time
-
-    from marginalsyn.plugins.audit.auditing import audit as run_audit
-    from marginalsyn.plugins.audit.exact import run_checks
-    from marginalsyn.plugins.audit.worst import measure
-
-    started = time.monotonic()
-    with session.progress(None) as progress:
-        measured = measure(methods, persons=persons, progress=progress)
-        checks = run_checks(methods, progress, measured)
-        if runs == 0:
-            return measured, checks, []
-        if minutes is not None:
-            minutes = max(minutes - (time.monotonic() - started) / 60, 0.0)
-        found = run_audit(cases, runs=runs, minutes=minutes, progress=progress, **how)
-        return measured, checks, found
 
 
 def _result(
@@ -275,7 +262,7 @@ def _measured_table(measured: list[Measured]) -> Columns:
 
 
 def _row_table(rows: list[Finding], measured: list[Measured]) -> Columns:
-    from marginalsyn.plugins.audit.auditing import is_generator
+    from marginalsyn.registry import GENERATORS
 
     def verdict(row: Finding) -> str:
         law = row.status == "holds" and row.guarantee == "asymptotic"
@@ -305,7 +292,7 @@ def _row_table(rows: list[Finding], measured: list[Measured]) -> Columns:
         [
             (
                 row.method,
-                "generator" if is_generator(row) else "weights",
+                "generator" if row.group == GENERATORS else "weights",
                 row.neighbours if row.bound is not None else "",
                 None if row.eps is None else float(f"{row.eps:.4g}"),
                 share(row),
@@ -318,12 +305,3 @@ def _row_table(rows: list[Finding], measured: list[Measured]) -> Columns:
         ],
         right=("claimed eps", "measured / claimed", "proved eps", "runs"),
     )
-
-
-def _write(whole: Mapping[str, Any], out: str | Path | None) -> None:
-    import json
-
-    from marginalsyn.operations.files import write_text
-
-    if out is not None:
-        write_text(Path(out), json.dumps(whole, indent=2, default=str, ensure_ascii=False) + "\n")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -40,23 +40,24 @@ SLACK = 1e-6
 """Of a bound, for rounding: rows in single precision, sums, square roots."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Check:
     """One number that must not exceed its bound.
 
     Attributes:
         name: what is checked, in a few words.
-        methods: the generators and estimators that rest on it; none means all.
         value: what was computed.
-        bound: what it may be at most.
         how: where the number comes from.
+        bound: what it may be at most.
+        methods: the generators and estimators that rest on it: those of its family, if it says
+            nothing else; none means all.
     """
 
     name: str
-    methods: tuple[str, ...] = ()
     value: float
-    bound: float = 1.0
     how: str
+    bound: float = 1.0
+    methods: tuple[str, ...] = ()
 
     @property
     def holds(self) -> bool:
@@ -65,7 +66,8 @@ class Check:
 
     def to_json(self) -> dict[str, Any]:
         """JSON values."""
-        return {**asdict(self), "holds": self.holds}
+        about = {"name": self.name, "methods": self.methods, "value": self.value}
+        return {**about, "bound": self.bound, "how": self.how, "holds": self.holds}
 
 
 def run_checks(
@@ -85,25 +87,19 @@ def run_checks(
         >>> [check.name for check in run_checks(["mst"]) if not check.holds]
         []
     """
+    from marginalsyn.plugins.audit import exact_points, exact_weights
     from marginalsyn.plugins.audit.worst import answers, measure
 
     progress = progress or Silent()
-    families = _families()
-    found: list[Check] = []
+    families = (*exact_points.FAMILIES, *exact_weights.FAMILIES, *FAMILIES)
     if measured is None:
         measured = measure(methods, budgets=(1.0,), trained=False, progress=progress)
-    found += answers(measured)
+    found = answers(measured)
     for done, (names, family) in enumerate(families):
         progress.report("exact checks", fraction=done / len(families), text=family.__name__)
         if not methods or not names or set(names) & set(methods):
-            found += family()
+            found += [replace(one, methods=one.methods or names) for one in family()]
     return [c for c in found if not methods or not c.methods or set(c.methods) & set(methods)]
-
-
-def _families() -> list[tuple[tuple[str, ...], Callable[[], list[Check]]]]:
-    from marginalsyn.plugins.audit import exact_points, exact_weights
-
-    return [*exact_points.FAMILIES, *exact_weights.FAMILIES, *FAMILIES]
 
 
 def cube(dimension: int) -> Schema:
@@ -145,23 +141,15 @@ def support_law(
         config: of the generator.
         budget: what it may spend.
     """
-    from marginalsyn.plugins.points.candidates import (
-        candidate_log_density,
-        make_candidate_law,
-    )
-    from marginalsyn.table.energy import potential
+    from marginalsyn.table.energy import distance_matrix, potential
 
-    generator = config.configure(cube(grid.shape[1]), budget)
-    target = generator._target(rows, np.random.default_rng(0))
-    on_grid = make_candidate_law(
-        grid,
-        potential(target.columns.T, grid),
-        coefficient=target.coefficient,
-        root=target.root,
-        offset=target.offset,
-        neighbours=0,
-    )
-    return normalised([candidate_log_density(np.array(s), on_grid) for s in sets])
+    target = config.configure(cube(grid.shape[1]), budget)._target(rows, np.random.default_rng(0))
+    near, between = potential(target.columns.T, grid), distance_matrix(grid, grid)
+    energies = np.array([2.0 * near[list(s)].mean() - between[np.ix_(s, s)].mean() for s in sets])
+    heights = energies - target.offset
+    if target.root:
+        heights = np.sqrt(np.maximum(heights, 0.0))
+    return normalised(-target.coefficient * heights)
 
 
 class Scripted:
@@ -202,7 +190,7 @@ def delta_between(first: np.ndarray, second: np.ndarray, eps: float) -> float:
 _AIM = ("aim",)
 
 
-def payments() -> list[Check]:
+def payments() -> Iterator[Check]:
     """AIM never pays more than it declared, however few or many rounds it is given."""
     from marginalsyn.host import generate
 
@@ -220,17 +208,11 @@ def payments() -> list[Check]:
             _, statement = generate(table, config, budget, noise=SeededNoise(1))
             paid = math.fsum(amount_of(payment["mu"]) for payment in statement.payments)
             worst = max(worst, paid / budget.gaussian)
-    return [
-        Check(
-            name="payments of AIM over its charge",
-            methods=_AIM,
-            value=worst,
-            how="1 to 30 rounds, with and without the label's pairs, both relations",
-        )
-    ]
+    yield Check("payments of AIM over its charge", worst,
+                "1 to 30 rounds, with and without the label's pairs, both relations")  # fmt: skip
 
 
-def relations() -> list[Check]:
+def relations() -> Iterator[Check]:
     """What a replaced record moves, and what is revealed of the number of rows."""
     table = np.zeros((2, 3))
     table[0, 0], other = 5.0, np.zeros((2, 3))
@@ -242,16 +224,13 @@ def relations() -> list[Check]:
     visit = private.charge([charge], noise=make_noise(0))
     with visit, contextlib.suppress(BudgetError):
         revealed += visit.rows
-    return [
-        Check(name="change of a marginal by a replaced record over its bound",
-              value=float(moved), bound=1.0, how="a record that moves between two cells"),
-        Check(name="exact numbers of rows revealed under add-remove",
-              value=float(revealed), bound=0.0,
-              how="a visit that is asked for it"),
-    ]  # fmt: skip
+    yield Check("change of a marginal by a replaced record over its bound", float(moved),
+                "a record that moves between two cells")  # fmt: skip
+    yield Check("exact numbers of rows revealed under add-remove", float(revealed),
+                "a visit that is asked for it", bound=0.0)  # fmt: skip
 
 
-def conversions() -> list[Check]:
+def conversions() -> Iterator[Check]:
     """Stated numbers against exact ones: the Gaussian mechanism's eps, dp-accounting's meaning."""
     from dp_accounting import GaussianDpEvent, NeighboringRelation
     from dp_accounting.pld import PLDAccountant
@@ -277,20 +256,18 @@ def conversions() -> list[Check]:
         accountant.compose(GaussianDpEvent(multiplier))
         exact = gaussian_delta(1 / multiplier, 0.0)
         difference = max(difference, abs(accountant.get_delta(0.0) / exact - 1))
-    return [
-        Check(name="exact eps of a Gaussian over the stated one", value=worst, bound=1.0,
-              how="rho from 0.001 to 10, delta from 1e-12 to 1e-6"),
-        Check(name="exact eps and trade-off of rounded noise over those stated in mu", value=sharp,
-              bound=1 + 1e-9, how="mu from 0.01 to 2, delta from 1e-12 to 1e-6; 1 is sharp"),
-        Check(name="cost of a calibrated scale over what was asked", value=spent, bound=1.0,
-              how="Gaussian scales and selections at five costs"),
-        Check(name="the accountant's delta(0) against 2 Phi(1 / 2z) - 1",
-              value=difference, bound=1e-3,
-              how="that a multiplier means one row added or removed"),
-    ]  # fmt: skip
+    yield Check("exact eps of a Gaussian over the stated one", worst,
+                "rho from 0.001 to 10, delta from 1e-12 to 1e-6")  # fmt: skip
+    yield Check("exact eps and trade-off of rounded noise over those stated in mu", sharp,
+                "mu from 0.01 to 2, delta from 1e-12 to 1e-6; 1 is sharp",
+                bound=1 + 1e-9)  # fmt: skip
+    yield Check("cost of a calibrated scale over what was asked", spent,
+                "Gaussian scales and selections at five costs")  # fmt: skip
+    yield Check("the accountant's delta(0) against 2 Phi(1 / 2z) - 1", difference,
+                "that a multiplier means one row added or removed", bound=1e-3)  # fmt: skip
 
 
-def ledgers() -> list[Check]:
+def ledgers() -> Iterator[Check]:
     """Charges add up; large deltas and seeds are not called private."""
     charges = [Charge(mechanism="gaussian", cost=ZCDP(rho=0.01 * k)) for k in range(1, 8)]
     ledger = Ledger(None)
@@ -303,17 +280,15 @@ def ledgers() -> list[Check]:
         with contextlib.suppress(UsageError):
             Budget(eps=1.0, delta=1.0 / rows)
             accepted += 1
-    return [
-        Check(name="a ledger's total against its charges at once",
-              value=abs(total / at_once - 1), bound=1e-9, how="seven charges, one after the other"),
-        Check(name="deltas of one over the number of rows that are taken", value=float(accepted),
-              bound=0.0, how="303, 455 and 48,842 rows"),
-        Check(name="seeded noises that call themselves private",
-              value=float(make_noise(7).private), bound=0.0, how="a noise with a seed"),
-    ]  # fmt: skip
+    yield Check("a ledger's total against its charges at once", abs(total / at_once - 1),
+                "seven charges, one after the other", bound=1e-9)  # fmt: skip
+    yield Check("deltas of one over the number of rows that are taken", float(accepted),
+                "303, 455 and 48,842 rows", bound=0.0)  # fmt: skip
+    yield Check("seeded noises that call themselves private", float(make_noise(7).private),
+                "a noise with a seed", bound=0.0)  # fmt: skip
 
 
-def certificates() -> list[Check]:
+def certificates() -> Iterator[Check]:
     """The certified excess loss against the measured one."""
     from scipy.special import expit
 
@@ -334,16 +309,10 @@ def certificates() -> list[Check]:
         ours = fit_in_ball(u, v, radius)
         excess = mean_loss(x, y, ours.w) - fit_in_ball(x, y, radius, tolerance=1e-7).loss
         worst = max(worst, excess / bound_excess(radius, label, products, gap=ours.gap).bound)
-    return [
-        Check(
-            name="measured excess loss over the certified one",
-            value=worst,
-            how="20 pairs of random tables",
-        )
-    ]
+    yield Check("measured excess loss over the certified one", worst, "20 pairs of random tables")
 
 
-def holdouts() -> list[Check]:
+def holdouts() -> Iterator[Check]:
     """Rows that an evaluation tests on are not among those that a mechanism sees."""
     schema, rows = Schema.from_domain({"id": 500}), pd.DataFrame({"id": np.arange(500)})
     shared = 0
@@ -351,14 +320,8 @@ def holdouts() -> list[Check]:
         table = PrivateTable.open(rows, schema, holdout=0.2, neighbours=relation)
         view = table.unprotected("audit of the held-out rows")
         shared += len(set(view.frame()["id"]) & set(view.holdout_frame()["id"]))
-    return [
-        Check(
-            name="held-out rows that a mechanism sees",
-            value=float(shared),
-            bound=0.0,
-            how="500 rows, a fifth held out, both relations",
-        )
-    ]
+    yield Check("held-out rows that a mechanism sees", float(shared),
+                "500 rows, a fifth held out, both relations", bound=0.0)  # fmt: skip
 
 
 Neighbouring = tuple[Model, np.ndarray, np.ndarray]
@@ -397,9 +360,8 @@ def extremes(relation: Neighbours) -> Iterator[Neighbouring]:
         yield Model(problem, nothing, 1, 1e-6, 0.02, free), same, other
 
 
-def measured() -> list[Check]:
+def measured() -> Iterator[Check]:
     """What one person moves the measured excess by, over what its noise is made for."""
-    found = []
     for relation in Neighbours:
         worst = 0.0
         for model, one, other in extremes(relation):
@@ -407,21 +369,15 @@ def measured() -> list[Check]:
             worst = max(
                 worst, abs(steps_of_rows(model, one) - steps_of_rows(model, other)) / plan.reach
             )
-        found.append(
-            Check(
-                name=f"change of a measured excess over its bound, {relation}",
-                value=worst,
-                how="neighbours whose distance is as large as may be",
-            )
-        )
-    return found
+        yield Check(f"change of a measured excess over its bound, {relation}", worst,
+                    "neighbours whose distance is as large as may be")  # fmt: skip
 
 
 _SIZES = (1, 3, 50)
 _MOST = 7
 
 
-def person_counts() -> list[Check]:
+def person_counts() -> Iterator[Check]:
     """A person's rows share one unit of weight, so every marginal moves by it and no more."""
     schema = Schema.from_domain({"a": 3, "b": 2}).with_unit(Unit(column="who", max_rows=_MOST))
     rng, moved, rows_moved = np.random.default_rng(0), 0.0, 0
@@ -432,10 +388,8 @@ def person_counts() -> list[Check]:
         differences = [np.abs(after[key] - before[key]).sum() for key in before]
         moved = max(moved, *map(float, differences))
         rows_moved = max(rows_moved, size)
-    return [
-        Check(name="change of a marginal by one person", value=moved,
-              how=f"persons with 1 to {rows_moved} rows, of which {_MOST} are counted")
-    ]  # fmt: skip
+    yield Check("change of a marginal by one person", moved,
+                f"persons with 1 to {rows_moved} rows, of which {_MOST} are counted")  # fmt: skip
 
 
 def _rows(rng: np.random.Generator, who: str, size: int) -> pd.DataFrame:

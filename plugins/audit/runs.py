@@ -1,7 +1,7 @@
-"""Runs a case many times, in this process or in workers, and keeps what an outsider sees of it.
+"""Runs a case many times, within a shared budget of time, and names what is seen of each run.
 
-That is seen as named numbers: rows, measurements, model, notes, errors. Everything that may be
-published counts, and nothing else: a mechanism's ``diagnostics`` are the curator's own.
+An outsider sees rows, measurements, model, notes and errors, each as named numbers. Everything that
+may be published counts, and nothing else: a mechanism's ``diagnostics`` are the curator's own.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -50,6 +50,13 @@ MOST_CELLS = 64
 """Larger arrays are seen through their sum and this many public random combinations."""
 LIKELIHOOD = "likelihood"
 """The name of the score that knows both tables."""
+GUESSED = 0.1  # share of the canaries guessed to be in, and as many to be out
+_CHUNK_SECONDS = 1.5
+_MOST_CHUNK = 500
+_THREADS = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
+
+Chunk = tuple[int, int | None]
+"""How many runs, and the seed of the first."""
 
 
 def flatten(value: Any, name: str, into: Observation) -> None:
@@ -210,15 +217,6 @@ def matrix(
     return columns, arrays
 
 
-GUESSED = 0.1  # share of the canaries guessed to be in, and as many to be out
-_CHUNK_SECONDS = 1.5
-_MOST_CHUNK = 500
-_THREADS = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
-
-Chunk = tuple[int, int | None]
-"""How many runs, and the seed of the first."""
-
-
 @dataclass
 class Batch:
     """What some runs gave: observations of either table, or guesses and how many were right.
@@ -367,40 +365,27 @@ def _bench(case: AuditCase) -> Bench:
     return Bench(case)
 
 
-class Lab(Protocol):
-    """Where batches are run."""
+class Lab:
+    """Where batches are run: this process for one job, else processes of one thread each.
 
-    @property
-    def jobs(self) -> int: ...
-
-    def gather(self, case: AuditCase, chunks: Iterable[Chunk]) -> Iterator[Batch]: ...
-
-
-class Here:
-    """This process."""
-
-    jobs = 1
-
-    def gather(self, case: AuditCase, chunks: Iterable[Chunk]) -> Iterator[Batch]:
-        """Run the chunks one after the other; each is asked for when the last is done."""
-        for runs, seed in chunks:
-            yield run_batch(case, runs, seed)
-
-
-class Workers:
-    """Processes of their own, started afresh since neither jax nor TensorFlow survives a fork."""
+    These are started afresh, since neither jax nor TensorFlow survives a fork.
+    """
 
     def __init__(self, jobs: int) -> None:
-        self.jobs = jobs
-        self._pool = self._start()
+        self._jobs = jobs
+        self._pool = self._start() if jobs > 1 else None
 
     def gather(self, case: AuditCase, chunks: Iterable[Chunk]) -> Iterator[Batch]:
-        """Keep every worker busy with a chunk until there are no more."""
+        """Run chunks until there are no more; every worker is kept busy with one."""
+        if self._pool is None:
+            for runs, seed in chunks:  # each is asked for when the last is done
+                yield run_batch(case, runs, seed)
+            return
         more = iter(chunks)
         waiting: set[Future[Batch]] = set()
         try:
             while True:
-                while len(waiting) < self.jobs and (chunk := next(more, None)) is not None:
+                while len(waiting) < self._jobs and (chunk := next(more, None)) is not None:
                     waiting.add(self._pool.submit(run_batch, case, *chunk))
                 if not waiting:
                     return
@@ -414,11 +399,12 @@ class Workers:
 
     def close(self) -> None:
         """End the processes when they have finished what they are at."""
-        self._pool.shutdown(cancel_futures=True)
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
 
     def _start(self) -> ProcessPoolExecutor:
         context = multiprocessing.get_context("spawn")
-        return ProcessPoolExecutor(self.jobs, mp_context=context, initializer=_begin)
+        return ProcessPoolExecutor(self._jobs, mp_context=context, initializer=_begin)
 
 
 def _begin() -> None:
@@ -434,22 +420,17 @@ def _begin() -> None:
 
 @contextmanager
 def laboratory(jobs: int | None = None) -> Iterator[Lab]:
-    """This process for one job, else so many workers of one thread each; by default one a core."""
+    """A place for so many jobs; by default one a core."""
     count = jobs or len(os.sched_getaffinity(0))
-    if count == 1:
-        yield Here()
-        return
     kept = {name: os.environ.get(name) for name in _THREADS}
-    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    if count > 1:
+        os.environ.update(dict.fromkeys(_THREADS, "1"))
     try:
-        workers = Workers(count)
-        try:
-            yield workers
-        finally:
-            workers.close()
+        with closing(Lab(count)) as lab:
+            yield lab
     finally:
         for name, value in kept.items():
-            os.environ.pop(name) if value is None else os.environ.update({name: value})
+            os.environ.pop(name, None) if value is None else os.environ.update({name: value})
 
 
 def extend(
@@ -474,11 +455,7 @@ def extend(
             if runs is not None:
                 size = min(size, runs - asked)
             start, asked = asked, asked + size
-            yield size, _start(seed, start)
+            yield size, None if seed is None else seed * 10**7 + start
 
     for part in lab.gather(case, chunks()):
         batch.add(part)
-
-
-def _start(seed: int | None, number: int) -> int | None:
-    return None if seed is None else seed * 10**7 + number

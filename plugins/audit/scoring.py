@@ -1,17 +1,16 @@
-"""Learns to distinguish two tables' runs, and measures how well on held-out runs.
+"""Learns to distinguish two tables' runs, and what that proves: lower bounds, with confidence.
+
+An event that has probability p on one table and q on its neighbour contradicts every privacy claim
+that does not allow such a pair. p and q are bounded by Clopper-Pearson intervals, so every bound
+here holds with the confidence of those intervals.
 
 A part of the runs trains scores (single numbers, and linear combinations of all of them); a part
 chooses the score and the threshold for every form of the claim; the rest is counted. So the choice
 cannot flatter the count.
 
-What the rates of an event prove are lower bounds: an event that has probability p on one table and
-q on its neighbour contradicts every privacy claim that does not allow such a pair. p and q are
-bounded by Clopper-Pearson intervals, so every bound here holds with their confidence.
-
-The forms of a privacy claim to test: pure, (eps, delta), zCDP, Gaussian, sampled Gaussian.
-
-Every form turns the rates of an event into the smallest eps that a claim *of the same form* could
-state without being contradicted. Larger than the stated one means that the claim is broken.
+A claim is pure, (eps, delta), zCDP, Gaussian or sampled Gaussian. Each of these forms turns the
+rates of an event into the smallest eps that a claim *of the same form* could state without being
+contradicted. Larger than the stated one means that the claim is broken.
 """
 
 from __future__ import annotations
@@ -23,6 +22,8 @@ from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import log_ndtr, ndtr, ndtri
+from scipy.stats import binom
 
 from marginalsyn.evaluation.scores import clopper_pearson
 from marginalsyn.plugins.audit.runs import LIKELIHOOD, Observation, matrix
@@ -109,8 +110,6 @@ def least_mu(rates: Rates) -> float:
         >>> round(least_mu(Rates(0.8413447, 0.5)), 3)
         1.0
     """
-    from scipy.special import ndtri
-
     often, seldom = rates
     return float(ndtri(often) - ndtri(seldom)) if often > seldom else 0.0
 
@@ -122,8 +121,6 @@ def gaussian_delta(mu: float, eps: float) -> float:
         >>> round(gaussian_delta(1.0, 0.0), 4)
         0.3829
     """
-    from scipy.special import log_ndtr, ndtr
-
     if mu <= 0:
         return 0.0
     far = -eps / mu - mu / 2
@@ -134,11 +131,16 @@ def gaussian_eps(mu: float, delta: float) -> float:
     """The eps at ``delta`` of a Gaussian mechanism whose sensitivity is mu standard deviations."""
     if gaussian_delta(mu, 0.0) <= delta:
         return 0.0
-    low, high = 0.0, mu * mu / 2 + 40.0 * mu
-    for _ in range(80):
+    return bisect(lambda eps: gaussian_delta(mu, eps) <= delta, mu * mu / 2 + 40.0 * mu, 80)[1]
+
+
+def bisect(holds: Callable[[float], bool], high: float, rounds: int) -> tuple[float, float]:
+    """Halve an interval from 0 to where something holds; the ends between which that begins."""
+    low = 0.0
+    for _ in range(rounds):
         middle = (low + high) / 2
-        low, high = (middle, high) if gaussian_delta(mu, middle) > delta else (low, middle)
-    return high
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return low, high
 
 
 def guess_chance(canaries: int, guesses: int, right: int, eps: float, delta: float) -> float:
@@ -151,8 +153,6 @@ def guess_chance(canaries: int, guesses: int, right: int, eps: float, delta: flo
         >>> round(guess_chance(100, 10, 10, 0.0, 0.0) * 1024, 6)
         1.0
     """
-    from scipy.stats import binom
-
     q = 1.0 / (1.0 + math.exp(-eps))
     chance = float(binom.sf(right - 1, guesses, q))
     if delta > 0:
@@ -173,12 +173,9 @@ def least_eps_of_guesses(
     """
     if guesses == 0 or guess_chance(canaries, guesses, right, 0.0, delta) > alpha:
         return 0.0
-    low, high = 0.0, 50.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        small = guess_chance(canaries, guesses, right, middle, delta) <= alpha
-        low, high = (middle, high) if small else (low, middle)
-    return low
+    return bisect(lambda eps: guess_chance(canaries, guesses, right, eps, delta) > alpha, 50.0, 60)[
+        0
+    ]
 
 
 _BEYOND = 1.0
@@ -189,22 +186,12 @@ _BEYOND = 1.0
 class Form:
     """One way to contradict a claim; ``least`` gives the smallest eps that is not contradicted.
 
-    ``rank`` orders events like ``least`` and is quick.
+    ``rank`` orders events like ``least`` where that is not quick.
     """
 
     name: str
     least: Callable[[Rates], float]
-    rank: Callable[[Rates], float]
-
-    @classmethod
-    def of(
-        cls,
-        name: str,
-        least: Callable[[Rates], float],
-        rank: Callable[[Rates], float] | None = None,
-    ) -> Form:
-        """A form that ranks events by its own bound unless another rank is given."""
-        return cls(name, least, rank or least)
+    rank: Callable[[Rates], float] | None = None
 
 
 def forms_of(
@@ -230,24 +217,24 @@ def forms_of(
     sampled = _sampled(charges)
     if sampled is not None and neighbours is Neighbours.ADD_REMOVE:
         least = partial(least_sampled_eps, steps=sampled, delta=delta)
-        return [Form.of("sampled Gaussian", least, rank=least_mu)]
+        return [Form("sampled Gaussian", least, least_mu)]
     if total.rho is None:
-        return [Form.of("(eps, delta)", lambda rates: least_eps(rates, total.delta))]
+        return [Form("(eps, delta)", lambda rates: least_eps(rates, total.delta))]
     if total.delta == 0:
-        found = [Form.of("pure", least_eps)]
+        found = [Form("pure", least_eps)]
         costs = [cost_under(charge, neighbours) for charge in charges]
         if len(costs) == 1 and isinstance(costs[0], Pure) and costs[0].bounded_range:
             # eps-bounded-range is eps^2 / 8 in zCDP.
-            found.append(Form.of("zCDP", lambda rates: math.sqrt(8 * least_rho(rates))))
+            found.append(Form("zCDP", lambda rates: math.sqrt(8 * least_rho(rates))))
         return found
     if total.mu is not None and any(isinstance(charge.cost, GDP) for charge in charges):
         # mu-GDP is the whole trade-off: no other form says more.
-        return [Form.of("Gaussian", lambda rates: eps_of_mu(least_mu(rates), delta))]
-    found = [Form.of("zCDP", lambda rates: _eps_of(least_rho(rates), delta))]
+        return [Form("Gaussian", lambda rates: eps_of_mu(least_mu(rates), delta))]
+    found = [Form("zCDP", lambda rates: _eps_of(least_rho(rates), delta))]
     # Steps that use every row are Gaussian, too.
     steps = {c.mechanism for c in charges if isinstance(c.cost, SubsampledGaussian)}
     if payments and all(p.get("mechanism") in {"gaussian", *steps} for p in payments):
-        found.append(Form.of("Gaussian", lambda rates: _eps_of(least_mu(rates) ** 2 / 2, delta)))
+        found.append(Form("Gaussian", lambda rates: _eps_of(least_mu(rates) ** 2 / 2, delta)))
     return found
 
 
@@ -313,15 +300,12 @@ _THRESHOLDS = 40
 Score = Callable[[np.ndarray], np.ndarray]
 
 
-@dataclass(frozen=True)
-class Finding:
+class Proof(NamedTuple):
     """The best bound of all forms, and the event that it rests on."""
 
     eps: float
     form: str
     event: str
-    rates: Rates
-    runs: int
 
 
 def prove_eps(
@@ -330,7 +314,7 @@ def prove_eps(
     forms: Sequence[Form],
     *,
     alpha: float,
-) -> Finding:
+) -> Proof:
     """The largest eps that runs on two neighbouring tables prove, wrong with chance ``alpha``.
 
     Args:
@@ -341,7 +325,6 @@ def prove_eps(
 
     Example:
         >>> from marginalsyn.privacy.charges import Charge, Neighbours, Pure
-        >>> from marginalsyn.plugins.audit.scoring import forms_of
         >>> rng = np.random.default_rng(0)
         >>> runs = [[{"x": x} for x in rng.laplace(m, 1.0, 4000)] for m in (0, 1)]
         >>> charge = Charge(mechanism="laplace", cost=Pure(eps=1.0))
@@ -350,15 +333,14 @@ def prove_eps(
         True
     """
     count = min(len(base), len(other))
-    nothing = Finding(0.0, forms[0].name, "too few runs", Rates(0.0, 1.0), count)
+    best = Proof(0.0, forms[0].name, "too few runs")
     if count < FEWEST:
-        return nothing
+        return best
     names, (x, y) = matrix([base[:count], other[:count]])
     first, second = int(_TRAIN * count), int(_CHOOSE * count)
     share = alpha / len(forms)
     scores = _scores(names, x[:first], y[:first])
     chosen = {name: (score(x), score(y)) for name, score in scores.items()}
-    best = nothing
     for form in forms:
         pick = _choose(chosen, first, second, form, share)
         if pick is None:
@@ -368,7 +350,7 @@ def prove_eps(
         rates = _rates(a[second:], b[second:], edge, swapped=swapped, alpha=share)
         eps = form.least(rates)
         if eps >= best.eps:
-            best = Finding(eps, form.name, f"{name} at least {edge:.6g}", rates, count)
+            best = Proof(eps, form.name, f"{name} at least {edge:.6g}")
     return best
 
 
@@ -439,7 +421,7 @@ def _choose(
                 hits, others = round(often * counted), round(seldom * counted)
                 rates = Rates.of(hits, others, counted, counted, alpha=alpha)
                 # Where nothing can be proved, the event whose shares differ most.
-                worth = form.rank(rates) or (often - seldom) * 1e-9
+                worth = (form.rank or form.least)(rates) or (often - seldom) * 1e-9
                 if worth > best:
                     best, found = worth, (name, float(edge), swapped)
     return found

@@ -60,8 +60,10 @@ SIMPLER: dict[str, dict[str, Any]] = {
 
 SEEDS = 24
 """How many streams are tried for a method that trains networks."""
-WIDE_ENOUGH = 0.95
-"""Of a selection's eps: what is looked for."""
+TRIES = 4
+"""How many rehearsals each worst case gets: they select at random."""
+ENOUGH, WIDE_ENOUGH = 0.97, 0.95
+"""The share of a claim, and of a selection's eps, at which the search ends."""
 WIDE = 80
 """Columns of the worst regression: so many that the constant is a small part of a vector."""
 MIDDLE = 40_000
@@ -229,20 +231,16 @@ def selection_laws(one: Question, other: Question) -> tuple[np.ndarray, np.ndarr
     return first, second
 
 
-def worst_of(
-    case: AuditCase, *, first: int | None = None, tries: int = 4, enough: float = 0.97
-) -> Worst:
+def worst_of(case: AuditCase, *, first: int | None = None) -> Worst:
     """What is asked on the worst tables that are known for a case; perhaps nothing.
 
     Args:
         case: whose own tables are tried first; then single rows, then the worst cases.
         first: the place of the tables to begin with, where it is known; without it a mechanism with
             selections is tried on all tables, since one that forgets a factor reaches its eps soon.
-        tries: how many rehearsals each scene gets: they select at random.
-        enough: the share at which the search ends.
     """
     best: Worst | None = None
-    attempts = list(_attempts(case, tries))
+    attempts = list(_attempts(case))
     for place in sorted(range(len(attempts)), key=lambda place: (place != first, place)):
         found = replace(attempts[place](), place=place)
         if not found.asked:
@@ -251,7 +249,7 @@ def worst_of(
         best = found if best is None or found.share > best.share else best
         best = replace(best, selection=widest)
         known = first is not None and widest >= WIDE_ENOUGH
-        if best.share >= enough and (widest == 0 or known):
+        if best.share >= ENOUGH and (widest == 0 or known):
             break
     assert best is not None
     return best
@@ -281,7 +279,7 @@ def perform(case: AuditCase, said: Sequence[Any] | None = None, seed: int = SEED
     )
 
 
-def _attempts(case: AuditCase, tries: int) -> Iterator[Callable[[], Worst]]:
+def _attempts(case: AuditCase) -> Iterator[Callable[[], Worst]]:
     """The tables to try, simplest first: the case's own, single rows, the worst cases."""
     yield partial(perform, case)
     if case.group != GENERATORS:
@@ -305,7 +303,7 @@ def _attempts(case: AuditCase, tries: int) -> Iterator[Callable[[], Worst]]:
             rows = [(abs(out[0] - 1),) * 3] if opposite else []
             name = "two rows" if opposite else "one row"
             yield partial(perform, _staged(case, name, rows, out, put), seed=seed)
-    for number in range(0 if trained else tries):
+    for number in range(0 if trained else TRIES):
         for worst_case in worst_cases():
             yield partial(_rehearsed, case, worst_case, number)
 
@@ -383,9 +381,6 @@ class Measured:
         return asdict(self)
 
 
-_NAMES: dict[Currency, str] = {"mu": "mu", "rho": "mu", "eps": "eps", "step": "step"}
-
-
 def measure(
     methods: Sequence[str] = (),
     *,
@@ -417,13 +412,10 @@ def measure(
 
 
 def _plugins(methods: Sequence[str]) -> Iterator[Plugin]:
-    for group in (GENERATORS, WEIGHTS):
-        for plugin in plugins(group):
-            named = not methods or plugin.name in methods
-            if not named or plugin.status != "ok":
-                continue
-            if Duties(plugin.load()).private:
-                yield plugin
+    for plugin in (*plugins(GENERATORS), *plugins(WEIGHTS)):
+        named = not methods or plugin.name in methods
+        if named and plugin.status == "ok" and Duties(plugin.load()).private:
+            yield plugin
 
 
 def _measure(
@@ -433,30 +425,26 @@ def _measure(
     first: int | None = None
     for eps in budgets:
         cases = cases_of(plugin.kind, plugin.name, eps=eps, neighbours=[relation], persons=persons)
+        case = cases[0]
         try:
-            worst = worst_of(cases[0], first=first)
+            worst = worst_of(case, first=first)
         except MarginalsynError:
             continue  # tables that a method refuses
         if not (worst.asked or worst.open):
             return
-        first = worst.place
-        yield _measured(cases[0], eps, worst)
-
-
-def _measured(case: AuditCase, eps: float, worst: Worst) -> Measured:
-    squared = worst.currency in ("mu", "rho")
-    return Measured(
-        method=case.kind.name,
-        group=case.group,
-        neighbours=case.relation,
-        eps=eps,
-        tables=worst.tables,
-        currency=_NAMES[worst.currency],
-        share=math.sqrt(worst.share) if squared else worst.share,
-        cost=worst.share,
-        selection=worst.selection,
-        answers=len(worst.asked),
-    )
+        first, squared = worst.place, worst.currency in ("mu", "rho")
+        yield Measured(
+            method=case.kind.name,
+            group=case.group,
+            neighbours=case.relation,
+            eps=eps,
+            tables=worst.tables,
+            currency="mu" if squared else worst.currency,
+            share=math.sqrt(worst.share) if squared else worst.share,
+            cost=worst.share,
+            selection=worst.selection,
+            answers=len(worst.asked),
+        )
 
 
 def answers(measured: Sequence[Measured]) -> list[Check]:
@@ -465,27 +453,16 @@ def answers(measured: Sequence[Measured]) -> list[Check]:
     for method in dict.fromkeys(one.method for one in measured):
         own = [one for one in measured if one.method == method]
         worst = max(own, key=lambda one: one.cost)
-        how = f"worst tables that are known, both relations, at eps {_listed(own)}; the worst: "
-        found.append(
-            Check(
-                name="cost of the answers over the charge",
-                methods=(method,),
-                value=worst.cost,
-                how=f"{how}{worst.tables}, {worst.neighbours}",
-            )
-        )
+        budgets = ", ".join(f"{eps:g}" for eps in dict.fromkeys(one.eps for one in own))
+        how = f"worst tables that are known, both relations, at eps {budgets}; the worst: "
+        found.append(Check(
+            "cost of the answers over the charge", worst.cost,
+            f"{how}{worst.tables}, {worst.neighbours}", methods=(method,),
+        ))  # fmt: skip
         worst = max(own, key=lambda one: one.selection)
         if worst.selection:
-            found.append(
-                Check(
-                    name="range of a selection's log-ratios over its eps",
-                    methods=(method,),
-                    value=worst.selection,
-                    how=f"{how}{worst.tables}, {worst.neighbours}",
-                )
-            )
+            found.append(Check(
+                "range of a selection's log-ratios over its eps", worst.selection,
+                f"{how}{worst.tables}, {worst.neighbours}", methods=(method,),
+            ))  # fmt: skip
     return found
-
-
-def _listed(measured: Sequence[Measured]) -> str:
-    return ", ".join(f"{eps:g}" for eps in dict.fromkeys(one.eps for one in measured))

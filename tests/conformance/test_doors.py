@@ -164,9 +164,8 @@ CONTINUOUS = {
     "plugins/networks/adversarial.py": "the inputs of a generator network",
     "plugins/networks/weighted_generator.py": "the inputs of a generator network",
     "plugins/networks/pategan.py": "public directions",
-    "plugins/points/random_walk.py": "steps of chains",
-    "plugins/points/slice_walk.py": "steps of chains",
-    "plugins/points/expansion.py": "spread of released points",
+    "plugins/points/walks.py": "steps of chains",
+    "plugins/points/point_generator.py": "spread of released points",
     "plugins/points/slices.py": "public directions",
     "plugins/points/kme.py": "public waves",
     "marginalsyn/graphical/soft_rows.py": "a starting point of an optimiser",
@@ -212,13 +211,13 @@ KEYED = {
 }
 # Modules that draw from noise.post: from answers, released models and public numbers alone.
 POST = {
-    "plugins/networks/adversarial.py": "generated rows against a network of noised gradients",
+    "plugins/networks/adversarial.py": "rows from a trained network",
     "marginalsyn/operations/synthesizer.py": "rows from a released model",
     "marginalsyn/host.py": "rows of persons from a model",
     "marginalsyn/weights/dp_sgd.py": "mini-batches of synthetic rows",
     "plugins/audit/testkit/tape.py": "the test kit's stand-in for noise",
     "marginalsyn/generators/all_marginals.py": "rows from a fitted model, and its first guess",
-    "plugins/networks/dpgan.py": "first parameters, rows from a trained network",
+    "plugins/networks/dpgan.py": "first parameters, rows against a network of noised gradients",
     "plugins/points/histogram.py": "rows from noisy shares",
     "marginalsyn/generators/independent.py": "rows from noisy shares",
     "plugins/points/kme.py": "points fitted to a released mean",
@@ -244,7 +243,7 @@ OTHERS = {
     "marginalsyn/table/codec.py": "a table without rows",
     "marginalsyn/weights/label_weights.py": "first units from a public number, a network to load",
     "marginalsyn/weights/label_correction.py": "a layer that starts at zero, whatever is drawn",
-    "plugins/points/expansion.py": "trials of a width on released points",
+    "plugins/points/point_generator.py": "trials of a width on released points",
     "plugins/points/kme.py": "public waves, the same for all tables",
     "plugins/points/support_points_gp.py": "public directions, the same for all tables",
     "plugins/reports/baselines.py": "an evaluation, not private",
@@ -411,7 +410,7 @@ EXACT = {
     "marginalsyn/table/features.py": "codes for noisy regressions and networks",
     "marginalsyn/table/metric.py": "rows as points, for energies",
     "marginalsyn/certificates/excess_plan.py": "a whole number and the rows, for Gaussian noise",
-    "plugins/research/noisy_moments.py": "whole sums, for Gaussian noise",
+    "plugins/research/moment_certificate.py": "whole sums, for Gaussian noise",
     "marginalsyn/generators/candidate_errors.py": (
         "errors of candidates, for the exponential mechanism"
     ),

@@ -10,8 +10,8 @@ from marginalsyn.plugins.audit.testkit.generators import (
     GENERATOR_CHECKS,
     check_edge_tables,
     check_small_budget,
+    check_streams,
 )
-from marginalsyn.plugins.audit.testkit.streams import check_streams
 from marginalsyn.registry import GENERATORS, find, plugins
 
 # Options that keep a generator's checks quick; without an entry the defaults are checked.

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
+from typing import Any
+
 import numpy as np
+import pandas as pd
 import pytest
 
+from marginalsyn.access.private_table import PrivateTable
+from marginalsyn.contract import build_config
 from marginalsyn.errors import UsageError
-from marginalsyn.plugins.audit.testkit.streams import check_weight_streams
+from marginalsyn.generators.independent import IndependentConfig
+from marginalsyn.host import generate, weigh
+from marginalsyn.plugins.audit.testkit.generators import example_schema
 from marginalsyn.plugins.audit.testkit.weights import (
     WEIGHT_CHECKS,
     check_weight_cost,
     check_weight_edge_tables,
-    check_weight_recovery,
+    check_weight_streams,
 )
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.noise import make_noise
+from marginalsyn.records.ledger import Ledger
 from marginalsyn.registry import WEIGHTS, find, plugins
+from marginalsyn.release.folder import Release
+from marginalsyn.table.codec import Codec
+from marginalsyn.table.schema import Schema
 
 OURS = sorted({plugin.name for plugin in plugins(WEIGHTS) if plugin.distribution == "marginalsyn"})
 QUICK = {
@@ -64,6 +79,51 @@ def test_contract_of_other_targets(name, options, check) -> None:
 @pytest.mark.parametrize("name", ["beta-noised", "beta-debiased"])
 def test_cost_of_every_noise(name, noise) -> None:
     check_weight_cost(find(WEIGHTS, name), {"noise": noise})
+
+
+def check_weight_recovery(kind: Any, options: Any = None, **how: Any) -> None:
+    """At a huge budget a known log ratio is found: the weights correlate with it above 0.9.
+
+    The private rows are drawn from the release's own distribution, thinned by a known weight.
+    """
+    schema = example_schema().select(["age", "ill", "grade"])
+    rng = np.random.default_rng(5)
+    size = 4000
+    pool = pd.DataFrame(
+        {
+            "age": rng.integers(0, 100, size),
+            "ill": np.where(rng.random(size) < 0.5, "yes", "no"),
+            "grade": rng.integers(1, 4, size),
+        }
+    )
+    truth = _log_ratio(pool, schema)
+    kept = pool[rng.random(size) < np.exp(truth - truth.max())]
+    ledger = Ledger(None)
+    base = PrivateTable.open(pool, schema, ledger=Ledger(None))
+    generator = how.get("generator", IndependentConfig)
+    synthesis, statement = generate(
+        base, build_config(generator), Budget(eps=500), noise=make_noise(3)
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        release = Release.write(synthesis, schema, statement, Path(folder) / "release")
+        table = PrivateTable.open(kept, schema, ledger=ledger)
+        weighted = weigh(
+            release,
+            build_config(kind, options),  # type: ignore[arg-type]
+            Budget(eps=1000),
+            table,
+            noise=make_noise(4),
+            non_private=True,
+        )
+        truth = _log_ratio(release.frame(), schema)
+        match = float(np.corrcoef(weighted.log_weights, truth)[0, 1])
+        assert match > 0.9, f"log-weights must correlate with the truth above 0.9, not {match:.2f}"
+
+
+def _log_ratio(frame: pd.DataFrame, schema: Schema) -> np.ndarray:
+    """A log ratio that is linear in the codes."""
+    codes = Codec(schema).encode(frame).astype(float)
+    return 0.35 * codes[:, 0] - 1.0 * codes[:, 1] + 0.3 * codes[:, 2]
 
 
 @pytest.mark.parametrize("name", READERS)

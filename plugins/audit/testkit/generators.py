@@ -29,7 +29,6 @@ from marginalsyn.contract import Duties, Generator, Plan, Synthesis, build_confi
 from marginalsyn.errors import MarginalsynError
 from marginalsyn.graphical.estimation import impossible_rows, zeros_of
 from marginalsyn.host import generate
-from marginalsyn.plugins.audit.testkit.streams import check_streams
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.privacy.noise import make_noise
@@ -47,6 +46,9 @@ if TYPE_CHECKING:
     from marginalsyn.plugins.audit.canaries import AuditCase
 
 Options = Mapping[str, Any] | None
+ROWS = 30
+STRANGE = {"age": 10**9, "income": float("-inf"), "ward": "a secret ward", "ill": "perhaps"}
+ABSENT = {"age": None, "income": None, "ward": None, "ill": None}
 
 
 class SeededRun(NamedTuple):
@@ -137,6 +139,48 @@ def edge_tables() -> dict[str, tuple[pd.DataFrame, Schema]]:
         "rules": (toned, rules),
         "rules without rows": (toned.iloc[:0], rules),
     }
+
+
+def tape_schema() -> Schema:
+    """A schema with most kinds of columns, small enough for any model."""
+    return Schema(
+        columns=(
+            IntegerColumn(name="age", lower=0, upper=99, bins=4),
+            ContinuousColumn(name="income", lower=0, upper=1000, bins=3, nullable=True),
+            CategoricalColumn(name="ward", categories=("A", "B")),
+            BooleanColumn(name="ill", true_label="yes", false_label="no"),
+        ),
+        label="ill",
+        positive="yes",
+    )
+
+
+def neighbours_of_every_kind() -> dict[str, tuple[pd.DataFrame, pd.DataFrame, Neighbours]]:
+    """Pairs of neighbouring tables for :func:`tape_schema`, by how they differ."""
+    some, none = made_up_rows(ROWS - 1), made_up_rows(0)
+    plain = {"age": 0, "income": 900.0, "ward": "A", "ill": "yes"}  # differs in every code
+    return {
+        "a strange row": (some, _with_row(some, STRANGE), Neighbours.ADD_REMOVE),
+        "the first row": (none, _with_row(none, ABSENT), Neighbours.ADD_REMOVE),
+        "a replaced row": (_with_row(some, plain), _with_row(some, STRANGE), Neighbours.REPLACE),
+    }
+
+
+def made_up_rows(count: int, seed: int = 7) -> pd.DataFrame:
+    """Rows for :func:`tape_schema`."""
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "age": rng.integers(0, 100, count),
+            "income": rng.random(count) * 1000,
+            "ward": rng.choice(["A", "B"], count),
+            "ill": rng.choice(["yes", "no"], count),
+        }
+    ).astype(object)
+
+
+def _with_row(frame: pd.DataFrame, row: Mapping[str, Any]) -> pd.DataFrame:
+    return pd.DataFrame([*frame.to_dict("records"), dict(row)], columns=[*row], dtype=object)
 
 
 def run_generator(
@@ -265,6 +309,14 @@ def check_release(kind: Any, options: Options = None) -> None:
             assert len(more) == 11, "sample(rows=11) must give 11 rows"
             assert not frame_problems(more, read.schema), frame_problems(more, read.schema)
             assert len(kind.sample(model, read.schema, None, np.random.default_rng(0))) > 0
+
+
+def check_streams(kind: Any, options: Options = None) -> None:
+    """A generator draws nothing for private rows from the stream for post-processing."""
+    from marginalsyn.plugins.audit.testkit.tape import check_drawn, generated_on_tape
+
+    left, right, neighbours = neighbours_of_every_kind()["a strange row"]
+    check_drawn(*(generated_on_tape(kind, options, t, neighbours) for t in (left, right)))
 
 
 def check_audit(kind: Any, options: Options = None, *, runs: int = 300) -> None:

@@ -7,6 +7,10 @@ of a file) came past the noise. And since both tables are asked the same questio
 numbers in the questions can be compared: their distance, in units of the noise, is a privacy loss
 that really happens, and it must not exceed what was charged.
 
+Everything that a release shows of :attr:`noise.post` is public, so a mechanism whose proof rests on
+its draws has no proof. On a tape post-processing draws the same numbers for both tables; a
+mechanism that draws for its private rows draws more of them for the larger one.
+
 With pytest, next to the checks of :mod:`marginalsyn.plugins.audit.testkit.generators`::
 
     from marginalsyn.plugins.audit.testkit.tape import check_generator_on_tape
@@ -34,34 +38,40 @@ from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import build_config
 from marginalsyn.generators.independent import IndependentConfig
 from marginalsyn.host import generate, weigh
-from marginalsyn.plugins.audit.testkit.generators import Options
-from marginalsyn.plugins.audit.testkit.streams import WatchedStream, check_drawn
+from marginalsyn.plugins.audit.testkit.generators import (
+    ROWS,
+    Options,
+    made_up_rows,
+    neighbours_of_every_kind,
+    tape_schema,
+)
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import GDP, Charge, Neighbours, Pure, SubsampledGaussian
 from marginalsyn.privacy.gdp import amount_of, pure_mu, selection_mu
 from marginalsyn.privacy.laws import DiscreteGaussian, Gaussian, Law, PoissonSample
-from marginalsyn.privacy.noise import SeededNoise, Used
+from marginalsyn.privacy.noise import DRAWN, SeededNoise, Used
 from marginalsyn.privacy.rounded_normal import RoundedGaussian
 from marginalsyn.privacy.selection import ExponentialMechanism
-from marginalsyn.privacy.streams import Key, SecretStream
+from marginalsyn.privacy.streams import Key, PostStream, SecretStream
 from marginalsyn.records.ledger import Ledger
 from marginalsyn.release.folder import Release
-from marginalsyn.table.columns import BooleanColumn, CategoricalColumn
-from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
-from marginalsyn.table.schema import Schema
 from marginalsyn.weights.columns import publish
 
+# Payments whose noise the visit itself draws; any other is for what a mechanism draws on its own.
+_DOORS = {law.mechanism for law in DRAWN if law is not PoissonSample}
+_OWN_LAWS = {"expanded secret", "rounded Gaussian", "Poisson sample"}
+WRONG = (
+    "noise.post must not be drawn from for private rows: what a proof rests on comes from "
+    "noise.secret(), or from noise.key() and the row alone"
+)
 SEED = 3
-ROWS = 30
 # Rows beyond the tables' common ones are in every lot: they are what is to be seen.
 COMMON = ROWS - 1
 # Beyond the rounding of a sum in floating point.
 SLACK = 1 + 1e-6
-STRANGE = {"age": 10**9, "income": float("-inf"), "ward": "a secret ward", "ill": "perhaps"}
 # Files that show what a Markov chain on the rows drew.
 OF_CHAINS = ("synthetic.csv", "index.html", "model.npz")
 Payments = Sequence[Mapping[str, Any]]
-ABSENT = {"age": None, "income": None, "ward": None, "ill": None}
 
 
 @dataclass(frozen=True)
@@ -84,6 +94,26 @@ class Question:
 
 Asked = list[tuple[Question, Question]]
 """The questions of two neighbouring tables, in order."""
+
+
+class WatchedStream(PostStream):
+    """A stream for post-processing that knows how far it and its children have been drawn."""
+
+    def __init__(self, bits: Any) -> None:
+        super().__init__(bits)
+        self._children: list[WatchedStream] = []
+
+    def spawn(self, n_children: int) -> list[WatchedStream]:  # type: ignore[override]
+        bits: Any = self.bit_generator
+        made = [WatchedStream(child) for child in bits.spawn(n_children)]
+        self._children += made
+        return made
+
+    @property
+    def drawn(self) -> str:
+        """A text that changes with every number drawn."""
+        states = [repr(self.bit_generator.state), *(child.drawn for child in self._children)]
+        return " ".join(states)
 
 
 @dataclass
@@ -175,31 +205,6 @@ class _Listener:
 
     def report(self, stage: str, *, fraction: float | None = None, text: str = "") -> None:
         self.lines.append(f"{stage} {fraction} {text}")
-
-
-def tape_schema() -> Schema:
-    """A schema with most kinds of columns, small enough for any model."""
-    return Schema(
-        columns=(
-            IntegerColumn(name="age", lower=0, upper=99, bins=4),
-            ContinuousColumn(name="income", lower=0, upper=1000, bins=3, nullable=True),
-            CategoricalColumn(name="ward", categories=("A", "B")),
-            BooleanColumn(name="ill", true_label="yes", false_label="no"),
-        ),
-        label="ill",
-        positive="yes",
-    )
-
-
-def neighbours_of_every_kind() -> dict[str, tuple[pd.DataFrame, pd.DataFrame, Neighbours]]:
-    """Pairs of neighbouring tables for :func:`tape_schema`, by how they differ."""
-    some, none = _rows(ROWS - 1), _rows(0)
-    plain = {"age": 0, "income": 900.0, "ward": "A", "ill": "yes"}  # differs in every code
-    return {
-        "a strange row": (some, _with(some, STRANGE), Neighbours.ADD_REMOVE),
-        "the first row": (none, _with(none, ABSENT), Neighbours.ADD_REMOVE),
-        "a replaced row": (_with(some, plain), _with(some, STRANGE), Neighbours.REPLACE),
-    }
 
 
 def check_generator_on_tape(
@@ -363,6 +368,24 @@ def check_same(first: RunOutput, second: RunOutput, drawn: Sequence[str] = ()) -
             assert data == other, f"{name} must be the same where all answers are"
 
 
+def check_drawn(first: RunOutput, second: RunOutput) -> None:
+    """Two neighbouring tables' runs on a tape have drawn the same numbers for post-processing."""
+    for heard in (first, second):
+        assert heard.said["error"] is None, heard.said["error"]
+    for one, other in zip(first.tape.drawn, second.tape.drawn, strict=False):
+        assert one == other, WRONG
+    named = dict.fromkeys(str(payment.get("mechanism")) for payment in first.payments)
+    own = [name for name in named if name not in _DOORS]
+    secret = _OWN_LAWS & set(first.tape.used.counts())
+    assert not own or secret, (
+        f"a mechanism that pays for draws of its own ({', '.join(own)}) must take them from "
+        "noise.secret(), not from noise.post"
+    )
+    # What follows the end of a chain is post-processing of that, and may differ as the ends do.
+    if not own or first.files == second.files:
+        assert first.tape.post.drawn == second.tape.post.drawn, WRONG
+
+
 def _check_order(first: RunOutput, reversed_: RunOutput) -> None:
     """Sums must not depend on the order of rows, as sums of floats do.
 
@@ -411,7 +434,7 @@ def weighted_on_tape(
 
     def run(tape: Tape, ledger: Ledger, listener: Any, folder: Path) -> Payments:
         schema = tape_schema()
-        other = PrivateTable.open(_rows(60, seed=8), schema, neighbours=neighbours)
+        other = PrivateTable.open(made_up_rows(60, seed=8), schema, neighbours=neighbours)
         budget = Budget(eps=4, neighbours=neighbours)
         base = build_config(generator, {"rows": ROWS})
         synthesis, statement = generate(other, base, budget, noise=SeededNoise(1))
@@ -459,19 +482,3 @@ def run_on_tape(
         "stderr": err.getvalue(),
     }
     return RunOutput(said, files, ledger.read().charges, tape, payments)
-
-
-def _rows(count: int, seed: int = 7) -> pd.DataFrame:
-    rng = np.random.default_rng(seed)
-    return pd.DataFrame(
-        {
-            "age": rng.integers(0, 100, count),
-            "income": rng.random(count) * 1000,
-            "ward": rng.choice(["A", "B"], count),
-            "ill": rng.choice(["yes", "no"], count),
-        }
-    ).astype(object)
-
-
-def _with(frame: pd.DataFrame, row: Mapping[str, Any]) -> pd.DataFrame:
-    return pd.DataFrame([*frame.to_dict("records"), dict(row)], columns=[*row], dtype=object)

@@ -175,7 +175,6 @@ def test_an_exact_laplace_mechanism_is_found_out_and_no_more() -> None:
     found = prove_eps(*runs, pure(1.0), alpha=0.01)
     assert 0.85 < found.eps <= 1.0
     assert found.form == "pure"
-    assert found.runs == 20_000
     assert "x at least" in found.event
 
 
@@ -201,7 +200,7 @@ def test_the_gaussian_form_sees_what_the_plain_one_cannot(honest) -> None:
     assert bool(found.eps <= claimed) is honest
     assert found.eps > 0.5 * claimed
     assert found.event.startswith("all numbers")
-    plain = prove_eps(*runs, [Form.of("plain", lambda r: least_eps(r, 1e-9))], alpha=1e-4)
+    plain = prove_eps(*runs, [Form("plain", lambda r: least_eps(r, 1e-9))], alpha=1e-4)
     assert plain.eps < 0.6 * found.eps
 
 

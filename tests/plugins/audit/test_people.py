@@ -66,12 +66,12 @@ def test_claims_for_persons_are_reached_and_not_passed() -> None:
 
 
 def test_rows_that_do_not_share_their_weight_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert person_counts()[0].holds
+    assert next(person_counts()).holds
     monkeypatch.setattr(persons, "weights", shared_by_nobody)
     (found,) = measure(["independent"], budgets=(1.0,), persons=True)[:1]
     # Each of so many rows counts whole: the shift of the Gaussian is as many times too large.
     assert found.share == pytest.approx(COUNTED, rel=1e-6)
-    check = person_counts()[0]
+    check = next(person_counts())
     assert not check.holds
     assert check.value == pytest.approx(7)
 

@@ -13,14 +13,9 @@ from marginalsyn.contract import Model, Synthesis, option
 from marginalsyn.errors import UsageError
 from marginalsyn.generators.independent import IndependentConfig
 from marginalsyn.graphical.estimation import project_to_simplex
-from marginalsyn.plugins.audit.testkit.generators import GENERATOR_CHECKS
-from marginalsyn.plugins.audit.testkit.streams import (
-    WatchedStream,
-    check_streams,
-    check_weight_streams,
-)
-from marginalsyn.plugins.audit.testkit.tape import Tape, check_generator_on_tape
-from marginalsyn.plugins.audit.testkit.weights import WEIGHT_CHECKS
+from marginalsyn.plugins.audit.testkit.generators import GENERATOR_CHECKS, check_streams
+from marginalsyn.plugins.audit.testkit.tape import Tape, WatchedStream, check_generator_on_tape
+from marginalsyn.plugins.audit.testkit.weights import WEIGHT_CHECKS, check_weight_streams
 from marginalsyn.plugins.points.support_points import SupportPointsConfig
 from marginalsyn.plugins.weights.beta_noised import BetaNoisedConfig
 from marginalsyn.privacy.charges import Pure
