@@ -36,6 +36,9 @@ TstrReport
 WeightsReport
 front_page
 
+# Users of other tools call it: see docs/adopt.md.
+save
+
 # The registry reads it of a plugin that need not have the base class.
 _.reads_bare
 
