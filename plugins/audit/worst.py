@@ -31,6 +31,7 @@ from marginalsyn.errors import MarginalsynError
 from marginalsyn.plugins.audit.canaries import AuditCase, cases_of, table_of
 from marginalsyn.plugins.audit.exact import Check
 from marginalsyn.plugins.audit.runs import Bench
+from marginalsyn.plugins.audit.testkit.lowest_bits import ReplayedTape
 from marginalsyn.plugins.audit.testkit.tape import (
     COMMON,
     SEED,
@@ -135,37 +136,20 @@ def corners() -> Schema:
 
 
 @dataclass
-class Rehearsal(Tape):
+class Rehearsal(ReplayedTape):
     """Answers with what it is asked for, and remembers it. For public tables.
 
-    Attributes:
-        said: the answers, in order.
-        chance: decides what is selected.
+    ``chance`` decides what is selected.
     """
 
     chance: np.random.Generator = field(default_factory=np.random.default_rng)
-    said: list[Any] = field(default_factory=list)
 
     def _answer(self, question: Question, values: Any) -> Any:
-        said: Any = question.values
+        answer: Any = question.values
         if question.selects:
-            said = int(self.chance.choice(np.flatnonzero(said > -np.inf)))
-        self.said.append(said)
-        return question.law.restored(np.array(said))
-
-
-@dataclass
-class FixedAnswers(Tape):
-    """Answers with what was said at a rehearsal."""
-
-    said: Sequence[Any] = ()
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._left = iter(self.said)
-
-    def _answer(self, question: Question, values: Any) -> Any:
-        return question.law.restored(np.array(next(self._left)))
+            answer = int(self.chance.choice(np.flatnonzero(answer > -np.inf)))
+        self.answers.append(answer)
+        return question.law.restored(np.array(answer))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -258,7 +242,7 @@ def worst_of(case: AuditCase, *, first: int | None = None) -> Worst:
 def perform(case: AuditCase, said: Sequence[Any] | None = None, seed: int = SEED) -> Worst:
     """What a case asks of its own tables, on a plain tape or with what was ``said`` before."""
     bench = Bench(case)
-    tapes = [Tape(seed) if said is None else FixedAnswers(seed, said=said) for _ in range(2)]
+    tapes = [Tape(seed) if said is None else ReplayedTape(seed, script=said) for _ in range(2)]
     for side, tape in enumerate(tapes):
         bench.run(side, tape)
     if tapes[0].public != tapes[1].public:
@@ -312,7 +296,7 @@ def _rehearsed(case: AuditCase, worst_case: WorstCase, number: int) -> Worst:
     left, right, guide = worst_case.tables(case.neighbours)
     rehearsal = Rehearsal(chance=np.random.default_rng(number))
     Bench(_with_tables(case, "guide", guide, guide)).run(0, rehearsal)
-    return perform(_with_tables(case, worst_case.name, left, right), rehearsal.said)
+    return perform(_with_tables(case, worst_case.name, left, right), rehearsal.answers)
 
 
 def _staged(case: AuditCase, name: str, shared: Sequence[Row], out: Row, put: Row) -> AuditCase:
