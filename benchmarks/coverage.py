@@ -52,11 +52,11 @@ from marginalsyn.answers.code_combinations import CodeCombinations
 from marginalsyn.answers.estimation import ANSWERED, Problem
 from marginalsyn.answers.evidence import Evidence
 from marginalsyn.answers.imputations import Index, combine, impute, rule
-from marginalsyn.answers.joining import with_measured
 from marginalsyn.answers.limits import limits_of
 from marginalsyn.answers.projection import missing_marginals
 from marginalsyn.answers.questions import read_question
 from marginalsyn.answers.regression import Regression
+from marginalsyn.answers.replaying import with_measured
 from marginalsyn.answers.subgroups import difference_of, mean_of, table_of
 from marginalsyn.contract import Measurement, make_config
 from marginalsyn.host import generate

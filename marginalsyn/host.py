@@ -49,7 +49,7 @@ from marginalsyn.release.sampling import draw
 from marginalsyn.release.statement import Statement, state, today
 from marginalsyn.signatures import renamed
 from marginalsyn.sources.holdout import check_split
-from marginalsyn.table.frames import frame_problems
+from marginalsyn.table.frames import frame_problems, wasted, wasted_counts
 from marginalsyn.table.keeping import (
     impossible_cells,
     keep_rules,
@@ -60,7 +60,6 @@ from marginalsyn.table.keeping import (
 from marginalsyn.table.made import StandingColumn
 from marginalsyn.table.margins import contradiction
 from marginalsyn.table.schema import Schema
-from marginalsyn.table.spread import wasted, wasted_counts
 from marginalsyn.table.unit import Unit, rows_for
 from marginalsyn.weights.columns import WeightColumn, check_column
 from marginalsyn.weights.finishing import finish_column

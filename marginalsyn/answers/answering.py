@@ -16,12 +16,11 @@ from scipy.stats import norm
 from marginalsyn.answers.code_combinations import CodeCombinations
 from marginalsyn.answers.estimation import ANSWERED, Problem
 from marginalsyn.answers.evidence import EACH, TARGETS, Each, Evidence, Target
-from marginalsyn.answers.joining import join, raked_column
 from marginalsyn.answers.limits import Limits, limits_of, pair_bounds
 from marginalsyn.answers.quantities import Estimates, Interval, Question, find_column, read_columns
 from marginalsyn.answers.questions import read_question
 from marginalsyn.answers.regression import Regression, Risk
-from marginalsyn.answers.replaying import Rerun, replay
+from marginalsyn.answers.replaying import Rerun, join, raked_column, replay
 from marginalsyn.answers.single_numbers import Quantile
 from marginalsyn.answers.subgroups import difference_of, mean_of, table_of
 from marginalsyn.contract import plain

@@ -112,6 +112,14 @@ class LinkedTable:
         """The columns to which a release gives new values: the table's key, and its parent's."""
         return tuple(name for name in (self.key, self.link) if name is not None)
 
+    def attribute(self, source: str) -> tuple[str, dict[str, str | None]]:
+        """The key that an attribute of a public table goes with, and its value by the key's."""
+        for lookup in self.lookups:
+            for place, column in enumerate(lookup.columns):
+                if f"{lookup.column}.{column.name}" == source:
+                    return lookup.column, {key: values[place] for key, values in lookup.values}
+        raise ValueError(source)
+
     @property
     def left_out(self) -> set[str]:
         """Columns of the source that no code comes from."""

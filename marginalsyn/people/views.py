@@ -412,8 +412,5 @@ def values_of(frame: pd.DataFrame, column: ViewColumn, table: LinkedTable) -> pd
     """A column of a table, or an attribute of one of its keys."""
     if column.part == "value":
         return frame[column.source].astype("object")
-    name, _, attribute = column.source.partition(".")
-    lookup = next(one for one in table.lookups if one.column == name)
-    place = [column.name for column in lookup.columns].index(attribute)
-    known = {key: values[place] for key, values in lookup.values}
+    name, known = table.attribute(column.source)
     return frame[name].map(lambda value: known.get(text_of(value)) if value is not None else None)

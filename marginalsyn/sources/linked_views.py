@@ -198,14 +198,10 @@ class Forest:
         """A column of a table as it lies, or an attribute of a key, which the schema holds."""
         if column.part != "attribute":
             return rows[column.source]
-        table = self.tree.table(column.table)
-        for lookup in table.lookups:
-            for place, known in enumerate(lookup.columns):
-                if f"{lookup.column}.{known.name}" == column.source:
-                    pairs = [(key, v[place]) for key, v in lookup.values if v[place] is not None]
-                    text = written(rows[lookup.column]).strip()
-                    return text.cases(*pairs, else_=None) if pairs else ibis.null("string")
-        raise ValueError(column.source)
+        name, known = self.tree.table(column.table).attribute(column.source)
+        pairs = [(key, value) for key, value in known.items() if value is not None]
+        text = written(rows[name]).strip()
+        return text.cases(*pairs, else_=None) if pairs else ibis.null("string")
 
     def _with_counts(self, rows: ibis.Table, table: LinkedTable) -> ibis.Table:
         """The rows with the codes of their numbers of children, each by its own key."""

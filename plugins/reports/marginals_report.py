@@ -194,7 +194,7 @@ class MarginalsReport(Report):
     place = 20
 
     def compute(self, case: Case, ground: RealData, options: Options, progress: Progress) -> Block:
-        from marginalsyn.table.spread import wasted
+        from marginalsyn.table.frames import wasted
 
         domain = ground.schema.domain
         degree = affordable_degree(len(domain), options.degree)

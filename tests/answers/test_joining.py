@@ -14,8 +14,8 @@ from click.testing import Result
 
 from marginalsyn import Schema
 from marginalsyn.answers.estimation import Problem
-from marginalsyn.answers.joining import with_measured
 from marginalsyn.answers.regression import Regression
+from marginalsyn.answers.replaying import with_measured
 from marginalsyn.answers.subgroups import difference_of, table_of
 from marginalsyn.contract import Measurement
 from marginalsyn.table.columns import BooleanColumn

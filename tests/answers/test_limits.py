@@ -11,10 +11,10 @@ import pytest
 from marginalsyn import Schema
 from marginalsyn.answers.code_combinations import Bins
 from marginalsyn.answers.estimation import ANSWERED, UNMEASURED, Problem, fieller
-from marginalsyn.answers.joining import with_measured
 from marginalsyn.answers.limits import limits_of, pair_bounds
 from marginalsyn.answers.projection import missing_marginals
 from marginalsyn.answers.regression import Regression
+from marginalsyn.answers.replaying import with_measured
 from marginalsyn.answers.single_numbers import Quantile
 from marginalsyn.answers.subgroups import difference_of, mean_of, table_of
 from marginalsyn.contract import Measurement

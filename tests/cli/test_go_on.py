@@ -17,7 +17,7 @@ from marginalsyn.cli import start
 from marginalsyn.errors import BudgetError
 from marginalsyn.records.runs import interrupted
 from marginalsyn.release.folder import Release
-from marginalsyn.table.spread import wasted_counts
+from marginalsyn.table.frames import wasted_counts
 
 Run = Callable[..., Result]
 COLUMNS: list[dict[str, Any]] = [

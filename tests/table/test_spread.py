@@ -9,7 +9,7 @@ import pytest
 from marginalsyn import Schema
 from marginalsyn.contract import Measurement
 from marginalsyn.table.codec import Codec
-from marginalsyn.table.spread import wasted, wasted_counts
+from marginalsyn.table.frames import wasted, wasted_counts
 
 SCHEMA = Schema(
     columns=(
