@@ -251,12 +251,8 @@ class ReplayedNoise:
     An answer that the journal has is returned again and not drawn a second time; a new one is
     drawn, written, then returned. Lots, secret streams and keys are never written: a run that goes
     on draws others, and each answer's bound holds for every one of them. What a mechanism computes
-    from a secret stream of its own it hands out through :meth:`answer`.
-
-    Args:
-        inner: draws what is new.
-        journal: keeps the answers.
-        prepaid: the run's payments; the last one is part of a question's fingerprint.
+    from a secret stream of its own it hands out through :meth:`answer`. The run's last payment is
+    part of a question's fingerprint.
     """
 
     def __init__(

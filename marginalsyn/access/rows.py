@@ -54,11 +54,7 @@ class RowBatch(NamedTuple):
 class PrivateRows:
     """Encoded counts, batches and frames of the rows that are not held out.
 
-    Args:
-        source: where the rows lie.
-        codec: encodes them.
-        holdout: which of them are not seen.
-        counted: whether rows of persons are bounded and weighted, as a paid visit counts them.
+    Where they are ``counted``, rows of persons are bounded and weighted, as for a paid visit.
     """
 
     def __init__(

@@ -81,11 +81,7 @@ class KNorm(Law):
 def k_norm_noise(dim: int, rate: Fraction, words: Words, bits: Bits) -> list[int]:
     """One draw of an integer vector with P(z) proportional to exp(-rate ||z||_2).
 
-    Args:
-        dim: the number of coordinates, at most ``MAX_DIM``.
-        rate: positive.
-        words: ``words(k)`` gives k random uint64.
-        bits: ``bits(k)`` gives k random bits as an integer.
+    ``words(k)`` gives k random uint64, ``bits(k)`` k random bits as an integer.
 
     Example:
         >>> import secrets

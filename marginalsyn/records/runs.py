@@ -262,10 +262,7 @@ def interrupted(
 ) -> list[UnfinishedRun]:
     """The runs that were charged and neither ended nor are going on, the latest last.
 
-    Args:
-        workspace: the folder ``.marginalsyn``.
-        command: of this kind only.
-        source: of this source only.
+    All of a workspace, the folder ``.marginalsyn``, or those of one command or source.
     """
     found = []
     for file in (Path(workspace) / FOLDER).glob("*.json"):

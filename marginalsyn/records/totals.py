@@ -149,9 +149,7 @@ class LedgerState:
     def describe(self, delta: float = DEFAULT_DELTA, others: Sequence[Charge] = ()) -> str:
         """The total in words: what it means and what it does not cover.
 
-        Args:
-            delta: of the total.
-            others: charges of the same source that another ledger holds.
+        ``others`` are charges of the same source that another ledger holds.
         """
         replace = any(charge.neighbours is Neighbours.REPLACE for charge in others)
         relation = Neighbours.REPLACE if replace else self.relation

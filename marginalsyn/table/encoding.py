@@ -87,7 +87,14 @@ def read(table: ir.Table, columns: Sequence[Column], also: Sequence[str] = ()) -
         *[value.name(f"value{place}") for place, value in enumerate(values)],
         *[digits(values[place], c).name(f"digits{place}") for place, c in moments.items()],
     )
-    return _numbered(step(found), columns, also)
+    found, numbers = step(found), {}
+    for place, column in enumerate(columns):
+        if isinstance(column, MomentColumn):
+            numbers[f"number{place}"] = moment_of(found[f"digits{place}"], column.style)
+        elif column.numeric:
+            numbers[f"number{place}"] = quantity(found[f"value{place}"], column)
+    kept = [found[name] for name in (*also, *(f"value{place}" for place in range(len(values))))]
+    return step(found.select(*kept, **numbers))
 
 
 def step(table: ir.Table) -> ir.Table:
@@ -209,18 +216,6 @@ def missing(value: ir.Value, tokens: Sequence[Any]) -> ir.Value:
         if numbers:
             return value.isnull() | value.cast("float64").isin(numbers)
     return value.isnull()
-
-
-def _numbered(found: ir.Table, columns: Sequence[Column], also: Sequence[str] = ()) -> ir.Table:
-    """The second step of ``read``: what texts and digits are as numbers."""
-    numbers = {}
-    for place, column in enumerate(columns):
-        if isinstance(column, MomentColumn):
-            numbers[f"number{place}"] = moment_of(found[f"digits{place}"], column.style)
-        elif column.numeric:
-            numbers[f"number{place}"] = quantity(found[f"value{place}"], column)
-    values = [found[f"value{place}"] for place in range(len(columns))]
-    return step(found.select(*[found[name] for name in also], *values, **numbers))
 
 
 def digits(value: ir.Value, column: MomentColumn) -> ir.Value:
