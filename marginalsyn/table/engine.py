@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -68,9 +68,9 @@ def shared_engine() -> Iterator[Any]:
         yield backend.con
 
 
-@lru_cache(maxsize=1)
+@cache
 def _engine_of(process: int) -> tuple[Any, threading.Lock]:
-    """A process that was forked has an engine of its own."""
+    """A forked process has an engine of its own, and keeps its parent's, which it cannot close."""
     return private_engine(), threading.Lock()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import io
+import os
 
 import ibis
 import numpy as np
@@ -496,3 +497,14 @@ def test_conform_maps_as_encode_does_without_binning():
     assert conformed.dtypes.equals(codec.empty().dtypes)
     assert np.array_equal(codec.encode(conformed), codec.encode(frame))
     pd.testing.assert_frame_equal(codec.conform(conformed), conformed)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_process_encodes_in_an_engine_of_its_own():
+    codec, frame = Codec(Schema.from_domain({"a": 3})), pd.DataFrame({"a": ["2", "0"]})
+    assert codec.encode(frame).ravel().tolist() == [2, 0]
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if codec.encode(frame).ravel().tolist() == [2, 0] else 1)
+    assert os.waitpid(child, 0)[1] == 0
