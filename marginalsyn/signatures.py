@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from marginalsyn.errors import MarginalsynError, UsageError
+from marginalsyn.validation import shown
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -141,7 +142,10 @@ def check_arguments(function: Callable[..., Any], arguments: Mapping[str, Any]) 
     hints = _hints(function)
     for name, value in arguments.items():
         if name in hints and not _fits(_plain(value), hints[name]):
-            raise UsageError(f"{name} ({_shown(value)}) must be {_words(hints[name])}")
+            # Of what may hold rows, only the type is shown.
+            scalar = value is None or isinstance(value, bool | int | float | str)
+            text = shown(value) if scalar else f"a {type(value).__name__}"
+            raise UsageError(f"{name} ({text}) must be {_words(hints[name])}")
 
 
 @functools.cache
@@ -235,11 +239,3 @@ def _words(hint: Any) -> str:
     }
     name = hint.__name__ if isinstance(hint, type) else str(hint)
     return known.get(name, f"a {name}")
-
-
-def _shown(value: Any) -> str:
-    """A value in a message: of what may hold rows, only the type."""
-    if value is None or isinstance(value, bool | int | float | str):
-        text = repr(value)
-        return text if len(text) <= 60 else f"{text[:57]}..."
-    return f"a {type(value).__name__}"

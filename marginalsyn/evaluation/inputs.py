@@ -13,7 +13,7 @@ from scipy.special import bdtr, bdtrc
 
 from marginalsyn.drafting.check import check_data
 from marginalsyn.errors import UsageError
-from marginalsyn.evaluation.reports import Case, Options, RealData
+from marginalsyn.evaluation.reports import Case, Options, RealData, by_column
 from marginalsyn.generators.workload import Workload
 from marginalsyn.release.folder import Release
 from marginalsyn.table.codec import Codec
@@ -268,10 +268,7 @@ def make_case(
     if isinstance(table, Release):
         if weights is not None:
             raise UsageError("weights must not be given with a release, which brings its own")
-        frame, weights = table.frame(), table.weights()
-        raw = table.log_weights()
-        if raw is not None:
-            logs = {str(column): raw[column].to_numpy(float) for column in raw}
+        frame, weights, logs = table.frame(), table.weights(), by_column(table.log_weights())
     else:
         frame = table
     if not len(frame):

@@ -18,7 +18,7 @@ import pandas as pd
 from marginalsyn.errors import UsageError
 from marginalsyn.evaluation.evaluation import Evaluation, choose_reports, run_reports
 from marginalsyn.evaluation.inputs import make_case, make_ground
-from marginalsyn.evaluation.reports import Options, Report
+from marginalsyn.evaluation.reports import Options, Report, by_column
 from marginalsyn.people.tree import LinkedSchema
 from marginalsyn.people.views import count_name, own_columns
 from marginalsyn.progress import Progress
@@ -233,9 +233,7 @@ def evaluate_linked(
         weights = part.weights() if part is not None else None
         case = make_case(name, frames["made"], schema, weights, own, released=part is not None)
         if part is not None and top:
-            raw = part.log_weights()
-            logs = {str(n): raw[n].to_numpy(float) for n in raw} if raw is not None else {}
-            case = replace(case, release=part, log_weights=logs)
+            case = replace(case, release=part, log_weights=by_column(part.log_weights()))
         if whole:
             ground, case = replace(ground, linked=known), replace(case, linked=codes["made"])
         return run_reports(

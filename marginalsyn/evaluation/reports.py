@@ -145,6 +145,11 @@ class Fact(NamedTuple):
     se: float | None = None
 
 
+def by_column(frame: pd.DataFrame | None) -> dict[str, np.ndarray]:
+    """The columns of a frame of numbers by name; none where there is no frame."""
+    return {} if frame is None else {str(name): frame[name].to_numpy(float) for name in frame}
+
+
 def called(name: str, weights: str | None) -> str:
     """What rows are called, with weights or without.
 

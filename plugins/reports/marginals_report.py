@@ -26,6 +26,7 @@ from marginalsyn.evaluation.reports import (
     Options,
     RealData,
     Report,
+    by_column,
     called,
     curves_by_eps,
     each_variant,
@@ -314,9 +315,7 @@ class MarginalsReport(Report):
     def publish(self, release: Release) -> Block:
         table = CodedRows.of(release.frame(), release.schema)
         names = release.schema.names[:MOST_OVERLAYS]
-        weights = release.weights()
-        columns = {str(n): weights[n].to_numpy() for n in weights} if weights is not None else {}
-        case = Case(name="rows", synthetic=table, weights=columns)
+        case = Case(name="rows", synthetic=table, weights=by_column(release.weights()))
         return {
             "synthetic_rows": len(table),
             "columns": release.schema.names,

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from marginalsyn.evaluation.charts import Histogram
-from marginalsyn.evaluation.reports import Block, Blocks, Case, Fact, Options, RealData, Report
+from marginalsyn.evaluation.reports import (
+    Block,
+    Blocks,
+    Case,
+    Fact,
+    Options,
+    RealData,
+    Report,
+    by_column,
+)
 from marginalsyn.evaluation.view import Group, Item, Note, Table
 from marginalsyn.progress import Progress
 
@@ -71,11 +80,7 @@ class WeightsReport(Report):
         yield Group(charts)
 
     def publish(self, release: Release) -> Block | None:
-        weights, raw = release.weights(), release.log_weights()
-        if weights is None:
-            return None
-        columns = {str(name): weights[name].to_numpy() for name in weights}
-        logs = {str(name): raw[name].to_numpy() for name in raw} if raw is not None else {}
+        columns, logs = by_column(release.weights()), by_column(release.log_weights())
         return _block(columns, _tempered(logs, release), release.frame(), release.schema)
 
 
