@@ -146,7 +146,7 @@ FITS = (
         "chain-without-need",
         "auto sweeps where an exact model holds all that pays, or noise leaves nothing to gain",
         "marginalsyn/generators/clique_tree.py",
-        "return beyond if swept < WORTH * exact else shares",
+        "return beyond if swept < exact else shares",
         "return beyond",
         ("tests/generators/test_chain_releases.py", "-k", "stays"),
     ),

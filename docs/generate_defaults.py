@@ -52,7 +52,7 @@ OPTIONS: dict[str, dict[tuple[str, float], tuple[str, str, str]]] = {
         ("sweeps", 300.0): (
             "the chain stops by its own sampling error before; more is a bound on time",
             "the national excerpt",
-            "Telco: exact models kept; 90 to 150 sweeps were taken on the excerpt",
+            "80 to 160 sweeps were taken on the excerpts and on coded Adult",
         ),
         ("sweeps", 0.0): (
             "exact models unless a chain is asked for",
@@ -253,12 +253,6 @@ CONSTANTS: dict[str, tuple[object, str, str, str]] = {
     ),
     "purchases.shapes.BINS": (32, "as many as automatic bins", "not on tables", SHAPES),
     "table.numeric.AUTO_BINS": (32, "few enough for pairs, many enough for models", NONE, TABLES),
-    "generators.clique_tree.WORTH": (
-        0.85,
-        "sweeps where the expected error, drawing rows included, is at most this share",
-        "the national excerpt, Telco",
-        "Adult, COMPAS, Heart, German: no chain",
-    ),
     "generators.clique_tree.EXPECTED": (
         0.4,
         "the part of the other pairs that is expected to be measured next to strata",

@@ -8,10 +8,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from marginalsyn.contract import Measurement, Plan, Synthesis, option
-from marginalsyn.generators import marginals as knobs
 from marginalsyn.generators.batch_selection import Chooser, batch_size, one_way_share
 from marginalsyn.generators.forecast import advise, forecast
-from marginalsyn.generators.marginals import WorkloadConfig, WorkloadGenerator
+from marginalsyn.generators.marginals import MarginalKnobs, WorkloadGenerator
 from marginalsyn.generators.workload import Columns, model_pairs, not_yet_known
 from marginalsyn.graphical.one_way import OneWay
 from marginalsyn.privacy.budget import Budget
@@ -29,7 +28,7 @@ QUICK = 60  # most steps of a fit between two batches
 
 
 @dataclass(frozen=True, kw_only=True)
-class AIMConfig(WorkloadConfig):
+class AIMConfig(MarginalKnobs):
     """Adaptive and iterative mechanism: https://arxiv.org/abs/2201.12677 (McKenna et al. 2022).
 
     Example:
@@ -40,25 +39,16 @@ class AIMConfig(WorkloadConfig):
 
     name = "aim"
     summary = "adaptive selection of marginals on Private-PGM"
-    takes_reference = True
-    serves_strata = True
     audit_options = {"rounds": 3, "merge": 0.0}
 
     rounds: int | None = option(
         None, "The number of rounds that the budget is first split into. [default: 16 per column]"
     )
-    for_: tuple[str, ...] = knobs.FOR
     batch: int | None = option(
         None,
         "How many marginals are chosen between two fits. [default: 1 up to 40 columns, then a "
         "tenth of them]",
     )
-    max_cells: float = knobs.MAX_CELLS
-    max_model_mb: float = knobs.MAX_MODEL_MB
-    merge: float = knobs.MERGE
-    estimator: str = knobs.ESTIMATOR
-    given: tuple[str, ...] = knobs.GIVEN
-    known: tuple[tuple[str, ...], ...] = knobs.KNOWN_SETS
     one_way_share: float | None = option(
         None,
         "Share of the budget for the one-way marginals. [default: 0.15; 0.6 of more than 40 "
@@ -107,9 +97,9 @@ class AIM(WorkloadGenerator):
         return self.sigma_for(self.one_way_rho / self.columns_to_measure)
 
     @property
-    def first_rho(self) -> float:
-        """What each of the first rounds costs."""
-        return (self.budget.gaussian - self.one_way_rho) / self.rounds
+    def first_sigma(self) -> float:
+        """The noise of the first rounds, which cost the same."""
+        return self.sigma((self.budget.gaussian - self.one_way_rho) / self.rounds)
 
     def sigma(self, round_rho: float) -> float:
         """The noise that the measuring share of a round buys."""
@@ -140,7 +130,7 @@ class AIM(WorkloadGenerator):
                 "candidates": len(self.candidates(domain)),
                 "rounds at first": self.rounds,
                 "noise deviation of one-way marginals": round(self.one_way_sigma, 2),
-                "noise deviation at first": round(self.sigma(self.first_rho), 2),
+                "noise deviation at first": round(self.first_sigma, 2),
                 **self.purpose_facts,
                 **(forecast(domain, self.config.rows) if self.batch > 1 else {}),
             },
@@ -149,7 +139,7 @@ class AIM(WorkloadGenerator):
 
     def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
         """Run all rounds and draw rows from the last model."""
-        one_way = self.one_way(visit, progress, self.one_way_sigma, self.sigma(self.first_rho) / 2)
+        one_way = self.one_way(visit, progress, self.one_way_sigma, self.first_sigma / 2)
         merged = visit.merged(one_way.compression.maps)
         pairs = self._label_pairs(visit, merged, one_way)
         observed, released = [*one_way.observed, *pairs], [*one_way.measurements, *pairs]
@@ -237,15 +227,13 @@ class AIM(WorkloadGenerator):
         label, share = self.schema.label, self.config.label_share
         if share is None and self.batch > 1:
             share = 0.0  # of many columns few matter to the label: the rounds find them
-        others = [name for name in one_way.domain if name != label]
+        domain = one_way.domain
         if share is None:
-            rows_over_noise = one_way.total / self.sigma(
-                self.budget.gaussian / (2 * len(one_way.domain))
-            )
-            share = min(0.8, 80 / rows_over_noise) if rows_over_noise < 800 else 0.0
-        pairs = [tuple(c for c in one_way.domain if c in (name, label)) for name in others]
+            over = one_way.total / self.sigma(self.budget.gaussian / (2 * len(domain)))
+            share = min(0.8, 80 / over) if over < 800 else 0.0
+        pairs = [tuple(c for c in domain if c in (name, label)) for name in domain if name != label]
         if self.config.for_:
-            pairs = model_pairs(self.config.for_, one_way.domain, self.schema.stand_ins)
+            pairs = model_pairs(self.config.for_, domain, self.schema.stand_ins)
         elif label is None:
             pairs = []
         if not pairs or share == 0:

@@ -159,43 +159,33 @@ class AllMarginals(MarginalGenerator):
         larger = [merged.measure(q, self.sigma, purpose="measure") for q in wanted]
         observed = [*one_way.observed, *larger]
         released = [*one_way.measurements, *larger]
-        fit = "pgm" if self._fits(one_way.domain) else "rows"
+        fit = self.config.fit
+        if fit == "auto":
+            size = pgm.model_mb(one_way.domain, self.marginals)
+            fit = "pgm" if size <= self.config.max_model_mb else "rows"
         notes: dict[str, Any] = {"marginals": len(released), "fit": fit}
 
         # Estimate
         if fit == "pgm":
             progress.report("estimate", fraction=0.3, text=f"{len(observed)} marginals")
-            model = self.fit(one_way, observed, estimator="built-in")
-            return self.draw(visit, model, one_way, released, **notes)
-        rng = visit.noise.post
+            fitted = self.fit(one_way, observed, estimator="built-in")
+            return self.draw(visit, fitted, one_way, released, **notes)
         table = fit_rows(
             one_way.domain,
             eased(observed),
             total=one_way.total,
-            rng=rng,
+            rng=visit.noise.post,
             soft_rows=self.config.soft_rows,
             steps=self.config.steps,
             progress=progress,
         )
 
         # Generate
-        estimated = whole_rows(one_way.total)
-        n = estimated if self.config.rows is None else self.config.rows
         soft = {f"soft{j}": p for j, p in enumerate(table.probabilities.values())}
-        return Synthesis(
-            frame=draw_frame(table, one_way.compression, visit.schema, n, rng),
-            measurements=released,
-            model=Model(
-                kind=self.config.name,
-                arrays={**soft, **one_way.compression.arrays()},
-                meta={"columns": list(one_way.domain), "rows": estimated},
-            ),
-            warnings=[*one_way.warnings, *([_NEAR] if one_way.margins else [])],
-            notes={**notes, "estimated_rows": estimated},
+        model = Model(
+            kind=self.config.name,
+            arrays={**soft, **one_way.compression.arrays()},
+            meta={"columns": list(one_way.domain), "rows": whole_rows(one_way.total)},
         )
-
-    def _fits(self, domain: Mapping[str, int]) -> bool:
-        """Whether Private-PGM fits: asked for, or small enough."""
-        if self.config.fit != "auto":
-            return self.config.fit == "pgm"
-        return pgm.model_mb(domain, self.marginals) <= self.config.max_model_mb
+        warnings = [_NEAR] if one_way.margins else []
+        return self.draw(visit, table, one_way, released, warnings, model, **notes)

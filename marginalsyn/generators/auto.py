@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from marginalsyn.contract import Calibrated, Plan, Synthesis, option
 from marginalsyn.generators.aim import AIM, AIMConfig
 from marginalsyn.generators.batch_selection import NARROW
-from marginalsyn.generators.clique_tree import CliqueTree, CliqueTreeConfig
+from marginalsyn.generators.clique_tree import SWEEPS, CliqueTree, CliqueTreeConfig
 from marginalsyn.generators.fixed_marginals import FixedMarginalsConfig
 from marginalsyn.generators.marginals import MarginalKnobs, OneWay, WorkloadConfig, whole_rows
 from marginalsyn.generators.workload import Columns, model_pairs, strata_pairs
@@ -65,11 +65,7 @@ class AutoConfig(MarginalKnobs):
         "that is a number]",
     )
 
-    sweeps: int = option(
-        MOST_SWEEPS,
-        "Where more marginals pay than one model can hold exactly, fit all by up to so many sweeps "
-        "of a chain of rows. 0: never.",
-    )
+    sweeps: int = option(MOST_SWEEPS, SWEEPS)
 
     def configure(self, schema: Schema, budget: Budget) -> Auto:
         """Choose what can be chosen before rows are read."""
@@ -89,16 +85,11 @@ class Auto(Calibrated):
         config = self.config
         return len(self.schema.names) > NARROW and config.workload is None and config.degree <= 2
 
-    @property
-    def narrow_merge(self) -> float | None:
-        """How readily rare codes of a narrow table are merged; None by column, from answers."""
+    def tree(self, label_weight: float = MANY) -> CliqueTree:
+        """The clique tree under the config's knobs; rare codes are merged as answers advise."""
         label = self.schema.label
         quantity = label is not None and is_quantity(self.schema.column(label))
-        return FULL_MERGE if quantity else None
-
-    def tree(self, label_weight: float = MANY) -> CliqueTree:
-        """The clique tree under the config's knobs."""
-        return self._chosen(CliqueTreeConfig, label_weight, self.narrow_merge)
+        return self._chosen(CliqueTreeConfig, label_weight, FULL_MERGE if quantity else None)
 
     @property
     def wide_aim(self) -> AIM:

@@ -154,7 +154,7 @@ class Chooser:
     ) -> bool:
         """Whether a new model moved further on its marginals than their noise alone would."""
         noise = sum(noise_l1(sigma, self._truth.cells(q)) for q in lot)
-        return float(self._truth.moves(before, after, lot).sum()) > noise
+        return sum(self._truth.moves(before, after, lot).values()) > noise
 
     def bounds(
         self,
@@ -191,9 +191,7 @@ class Chooser:
             weights=self._candidates,
             cells={q: self._truth.cells(q) for q in bounded},
             gap=float(np.abs(news.values - before.marginal(chosen)).sum()),
-            moved=dict(
-                zip(bounded, self._truth.moves(before, model, bounded).tolist(), strict=True)
-            ),
+            moved=self._truth.moves(before, model, bounded),
             sigma=sigma,
             eps=eps,
             sensitivity=choice.sensitivity,
@@ -206,10 +204,10 @@ class Chooser:
                 m.columns,
                 float(np.abs(m.values - model.marginal(m.columns)).sum()),
                 m.values.size,
-                s,
+                m.sigma,
             )
             for m in observed
-            if isinstance(s := m.sigma, float) and m.purpose != KNOWN
+            if isinstance(m.sigma, float) and m.purpose != KNOWN
         ]
         found = aim_bounds([final], measured, beta=BETA, max_rounds=most)
         marginals = [

@@ -66,7 +66,14 @@ class CandidateErrors:
         self._kept: dict[Columns, np.ndarray] = {}
         for chunk in self.chunks(kept):
             counts = visit.counts_many(chunk)
-            self._kept.update({q: _compact(values) for q, values in counts.items()})
+            for q, values in counts.items():
+                # In as few bytes as they need; counts of persons are no whole numbers.
+                least = (
+                    values.dtype
+                    if values.dtype.kind == "f"
+                    else np.min_scalar_type(values.max(initial=0))
+                )
+                self._kept[q] = values.astype(least, copy=False)
 
     def cells(self, columns: Columns) -> int:
         """The number of cells of a marginal."""
@@ -121,13 +128,15 @@ class CandidateErrors:
             found.update(self._visit.counts_many(rest))
         return found
 
-    def moves(self, before: Fitted, after: Fitted, queries: Sequence[Columns]) -> np.ndarray:
+    def moves(
+        self, before: Fitted, after: Fitted, queries: Sequence[Columns]
+    ) -> dict[Columns, float]:
         """The l1 distance between two models on each query; nothing private."""
-        found = []
+        found: dict[Columns, float] = {}
         for chunk in self.chunks(queries):
             answers, others = before.marginals(chunk), after.marginals(chunk)
-            found += [float(np.abs(answers[q] - others[q]).sum()) for q in chunk]
-        return np.array(found)
+            found |= {q: float(np.abs(answers[q] - others[q]).sum()) for q in chunk}
+        return found
 
 
 def whole_scores(
@@ -175,13 +184,6 @@ def _round(answer: np.ndarray, bits: int) -> None:
     np.ldexp(answer, -bits, out=answer)
 
 
-def _compact(counts: np.ndarray) -> np.ndarray:
-    """The counts in as few bytes as they need; counts of persons are no whole numbers."""
-    if counts.dtype.kind == "f":
-        return counts
-    return counts.astype(np.min_scalar_type(int(counts.max(initial=0))))
-
-
 # From so many pairs on it pays to answer all of them at once.
 MANY_PAIRS = 1000
 _MOST = np.iinfo(np.int32).max
@@ -201,8 +203,8 @@ class PairCounts:
     def __init__(
         self,
         domain: Mapping[str, int],
-        count: Callable[[Sequence[tuple[str, ...]]], Mapping[tuple[str, ...], np.ndarray]],
-        chunks: Callable[[Sequence[tuple[str, ...]]], Iterator[list[tuple[str, ...]]]],
+        count: Callable[[Sequence[Columns]], Mapping[Columns, np.ndarray]],
+        chunks: Callable[[Sequence[Columns]], Iterator[list[Columns]]],
     ) -> None:
         self._place = {name: i for i, name in enumerate(domain)}
         sizes = list(domain.values())

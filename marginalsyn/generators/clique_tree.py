@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from marginalsyn.graphical import model as pgm
 from marginalsyn.graphical.clique_forest import CliqueForest
 from marginalsyn.graphical.estimation import project_to_simplex
 from marginalsyn.graphical.one_way import L1_PER_CELL, OneWay, noise_l1
+from marginalsyn.graphical.sampling import FIRM, MOST
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.zcdp import gaussian_sigma
 
@@ -32,19 +33,15 @@ if TYPE_CHECKING:
     from marginalsyn.table.schema import Schema
 
 
-# Sweeps are worth it where the error to expect, with what drawing rows adds by chance, is at most
-# this share of an exact model's: chosen on NIST's excerpt and Telco.
-WORTH = 0.85
 # Pairs with a stratum are measured unjudged, for a share by their sizes and those of all others, a
 # part of which is expected to be measured. A tenth is left at least. What remains is split as
 # without strata: the columns get less of it, which these pairs show too.
 EXPECTED, MOST_FOR_STRATA = 0.4, 0.9
 # Steps of a fit that a chain goes on from.
 _STEPS_BEFORE_CHAIN = 150
-SWEEPS = option(
-    0,
+SWEEPS = (
     "Where more marginals pay than one model holds exactly, fit all by up to so many sweeps of a "
-    "chain of rows. 0: never.",
+    "chain of rows. 0: never."
 )
 
 
@@ -68,7 +65,7 @@ class CliqueTreeConfig(MarginalKnobs):
     select_share: float = option(
         0.1, "Share of the budget for choosing which marginals to measure."
     )
-    sweeps: int = SWEEPS
+    sweeps: int = option(0, SWEEPS)
 
     def configure(self, schema: Schema, budget: Budget) -> CliqueTree:
         """Three shares: one-way marginals, judging, measuring."""
@@ -127,8 +124,8 @@ class CliqueTree(WorkloadGenerator):
     ) -> dict[Columns, float]:
         """What may be measured beyond columns and ``strata``, with the workload's weights."""
         every = self.workload(domain).candidates(domain, self.config.max_cells)
-        more = {q: w for q, w in every.items() if len(q) > 1 and q not in strata}
-        return not_yet_known(more, self.known)
+        every = {q: w for q, w in every.items() if len(q) > 1 and q not in strata}
+        return not_yet_known(every, self.known)
 
     @property
     def plan(self) -> Plan:
@@ -264,21 +261,17 @@ class CliqueTree(WorkloadGenerator):
         fits: Callable[[Sequence[Columns]], bool],
     ) -> dict[Columns, float]:
         """The marginals that pay, with their shares: by noisy l1 errors of all at once."""
-        cells = self._cells(candidates, one_way)
-        l2 = self.budget.neighbours.l2
-
-        def pick(fits: Callable[[Sequence[Columns]], bool]) -> dict[Columns, float]:
-            return choose(errors, candidates, cells, rho=rho, l2=l2, fits=fits)
-
-        shares = pick(fits)
+        cells, l2 = self._cells(candidates, one_way), self.budget.neighbours.l2
+        pick = partial(choose, errors, candidates, cells, rho=rho, l2=l2)
+        shares = pick(fits=fits)
         if not self.may_sweep:
             return shares
-        beyond = pick(lambda cliques: True)
+        beyond = pick(fits=lambda cliques: True)
         exact, swept = (
             expected_error(errors, candidates, cells, chosen, l2=l2) for chosen in (shares, beyond)
         )
         swept = math.hypot(swept, self._chance(candidates, one_way))
-        return beyond if swept < WORTH * exact else shares
+        return beyond if swept < exact else shares
 
     @property
     def may_sweep(self) -> bool:
@@ -289,18 +282,22 @@ class CliqueTree(WorkloadGenerator):
 
     def _chance(self, candidates: Mapping[Columns, float], one_way: OneWay) -> float:
         """What drawing rows alone adds to the weighted l1 errors, by the single columns."""
+        total = one_way.total
         roots = {
-            m.columns[0]: float(
-                np.sqrt(project_to_simplex(np.asarray(m.values, float), one_way.total)).sum()
-            )
+            m.columns[0]: float(np.sqrt(project_to_simplex(np.asarray(m.values) / total)).sum())
             for m in one_way.observed
             if len(m.columns) == 1
         }
-        unit = L1_PER_CELL * one_way.total**0.5
         within = self.schema.by if self.strata else ()
-        return unit * sum(
-            w * math.prod(roots[c] * one_way.total**-0.5 for c in dict.fromkeys((*q, *within)))
-            for q, w in candidates.items()
+        # The rows of a fit are drawn together, to have its pairs; of more rows each by itself.
+        rows = total / (1 if within or total > MOST else 1 + FIRM)
+        return (
+            L1_PER_CELL
+            * math.sqrt(rows)
+            * sum(
+                w * math.prod(roots[c] for c in dict.fromkeys((*q, *within)))
+                for q, w in candidates.items()
+            )
         )
 
     def _errors(

@@ -87,18 +87,13 @@ class FixedMarginals(MarginalGenerator):
                 "--marginals, or a label with --label"
             )
         found = not_yet_known({q: w for q, w in weights.items() if len(q) > 1}, self.known)
-        for name in self._bare(found):
-            # Without it a column would come out as persons have it, not as rows do.
-            order = {other: at for at, other in enumerate(domain)}
-            pair = tuple(sorted([name, *self.schema.derived], key=order.__getitem__))
-            found[pair] = min(found.values(), default=1.0)
-        return found
-
-    def _bare(self, found: Mapping[Columns, float]) -> list[str]:
-        """Columns that no marginal has together with the number of a person's rows."""
+        # Without the number of a person's rows a column would come out as persons have it.
         derived = self.schema.derived
         with_count = {name for q in found if derived & set(q) for name in q} | derived
-        return [name for name in self.schema.names if derived and name not in with_count]
+        for name in [name for name in domain if derived and name not in with_count]:
+            pair = tuple(other for other in domain if other in derived | {name})
+            found[pair] = min(found.values(), default=1.0)
+        return found
 
     @property
     def plan(self) -> Plan:
@@ -143,7 +138,13 @@ class FixedMarginals(MarginalGenerator):
         # Generate
         progress.report("generate", fraction=0.95, text="rows")
         measured_sets = [list(q) for q in kept]
-        warnings = self._left_out(kept)
+        gone = [" x ".join(q) for q in self.wanted if q not in kept]
+        warning = (
+            f"{len(gone)} marginal(s) were not measured, since the model would have become larger "
+            f"than max_model_mb ({self.config.max_model_mb:g}): {', '.join(gone[:5])}"
+            + (" ..." if len(gone) > 5 else "")
+        )
+        warnings = [warning] if gone else []
         return self.draw(visit, model, one_way, released, warnings, measured=measured_sets)
 
     def _small(self, domain: Mapping[str, int]) -> dict[Columns, float]:
@@ -153,14 +154,3 @@ class FixedMarginals(MarginalGenerator):
             if pgm.model_mb(domain, [*kept, q]) <= self.config.max_model_mb:
                 kept.append(q)
         return {q: w for q, w in self.wanted.items() if q in kept}
-
-    def _left_out(self, kept: Mapping[Columns, float]) -> list[str]:
-        """Say which marginals were not measured."""
-        gone = [" x ".join(q) for q in self.wanted if q not in kept]
-        if not gone:
-            return []
-        return [
-            f"{len(gone)} marginal(s) were not measured, since the model would have become larger "
-            f"than max_model_mb ({self.config.max_model_mb:g}): {', '.join(gone[:5])}"
-            + (" ..." if len(gone) > 5 else "")
-        ]

@@ -103,16 +103,18 @@ class ChainModel(pgm.Fitted):
         tree = super().given(evidence)
         share = float(likely.mean())
         agree = self._population[likely > 0]
-        enough = len(agree) >= _ENOUGH
+        enough, followers = len(agree) >= _ENOUGH, agree[:0]
+        if enough:  # each as often as it is likely
+            reach, n = np.cumsum(likely[likely > 0]), len(self.followers)
+            places = np.searchsorted(reach, (np.arange(n) + 0.5) * (reach[-1] / max(n, 1)))
+            followers = agree[np.minimum(places, len(agree) - 1)]
         return ChainModel(
             dict(self.domain),
             self.total * share if enough else tree.total,
             tree.contraction,
             shrinkage=self.shrinkage,
             chain=self.chain,
-            followers=_resampled(agree, likely[likely > 0], len(self.followers))
-            if enough
-            else agree[:0],
+            followers=followers,
             convergence=self.convergence,
             known=known,
         )
@@ -135,7 +137,7 @@ class ChainModel(pgm.Fitted):
     def _population(self) -> np.ndarray:
         """Rows of the model that its marginals are counted from: the same whenever it is read."""
         rng = np.random.default_rng(0)
-        size = len(self.followers) or FEWEST
+        size = max(len(self.followers), FEWEST)
         rows, sweeps = self._first_rows(size, rng)
         kept = np.empty((_SETS, *rows.shape), np.min_scalar_type(max(self.chain.sizes) - 1))
         for i in range(sweeps - _AGAIN + _SETS):
@@ -156,13 +158,6 @@ class ChainModel(pgm.Fitted):
         scope = self._layout.positions(query)
         counts = count(self._population, scope, self.chain.sizes)
         return counts * (self.total / len(self._population))
-
-
-def _resampled(rows: np.ndarray, likely: np.ndarray, n: int) -> np.ndarray:
-    """So many rows, each as often as it is likely."""
-    reach = np.cumsum(likely)
-    places = np.searchsorted(reach, (np.arange(n) + 0.5) * (reach[-1] / max(n, 1)))
-    return rows[np.minimum(places, len(rows) - 1)]
 
 
 def extend(

@@ -23,10 +23,12 @@ import numpy as np
 from numba import njit
 
 from marginalsyn.graphical.factors import Scope
+from marginalsyn.graphical.sampling import FIRM
 from marginalsyn.graphical.shrunken_fit import (
     COLUMN_STRENGTH,
     column_counts,
     find_strengths,
+    independent,
     take_off_means,
 )
 from marginalsyn.graphical.targets import FitTarget
@@ -38,9 +40,10 @@ IMPOSSIBLE = -1e9
 _BLOCK, _LAST = 10, 20
 # A block that gains less than this share of the rows' own sampling error is the last.
 _GAIN = 0.02
-# How firmly counts of rows that are drawn together are kept near their expectations: their variance
-# falls by this number plus one.
-_FIRM, _SETTLING = 4.0, 3
+# Sweeps of rows that are drawn together.
+_SETTLING = 3
+# Factors of all strengths that are weighed, and the steps that find the count that each gives.
+_FACTORS, _NEWTON = np.geomspace(0.25, 16.0, 13), 30
 # Steps of potentials, of single columns' and while averaging.
 _COLUMN_STEP, _LAST_STEP = 0.5, 0.5
 
@@ -103,7 +106,7 @@ class RowChain:
             rng: the only source of randomness.
         """
         counts = self.counts(rows).astype(float)
-        firmness = _FIRM / np.maximum(aims, 1.0)
+        firmness = FIRM / np.maximum(aims, 1.0)
         for column in rng.permutation(len(self.sizes)):
             order, draws = rng.permutation(len(rows)), rng.random(len(rows))
             tables = (self.flat, aims, firmness, counts)
@@ -186,6 +189,38 @@ class ChainFit(NamedTuple):
     error: float
 
 
+def rescale(
+    strengths: Mapping[Scope, float],
+    targets: Mapping[Scope, FitTarget],
+    columns: Sequence[FitTarget],
+    total: float,
+) -> dict[Scope, float]:
+    """The strengths times the factor that leaves the least squared error, over the noise's.
+
+    The likelihood of strengths follows the largest interactions, and most are far smaller. A cell
+    with noise s, by itself, gets the count mu with ``mu + k s^2 log(mu / m) = y``; of its squared
+    error ``(mu - y)^2 - s^2 + 2 s^2 dmu/dy`` is an unbiased estimate (Stein 1981). The sum over all
+    cells decides. Trees keep their strengths: their marginals stand in for those that they lack.
+    """
+    risks = np.zeros(_FACTORS.size)
+    for scope, strength in strengths.items():
+        m, (values, weight) = independent(scope, columns, total), targets[scope]
+        free = math.prod(1.0 - 1.0 / size for size in m.shape)
+        if free == 0:
+            continue  # a column of one code: no interaction
+        y, noise = m + take_off_means(values - m), free / weight
+        pull = np.multiply.outer(strength * _FACTORS, noise)
+        # Newton's steps in log(mu / m) come from above, where they cannot miss.
+        log = np.where(y > m, np.log(np.maximum(y, m) / m), (y - m) / (pull + m))
+        for _ in range(_NEWTON):
+            mu = m * np.exp(log)
+            log -= (mu + pull * log - y) / (mu + pull)
+        risk = np.square(mu - y) / noise + 2.0 * mu / (mu + pull)
+        risks += risk.reshape(len(risks), -1).sum(axis=1)
+    factor = float(_FACTORS[np.argmin(risks)])
+    return {scope: factor * strength for scope, strength in strengths.items()}
+
+
 class _Optimum:
     """Where the potentials are to go: every table's answers, with what shrinks them."""
 
@@ -194,7 +229,8 @@ class _Optimum:
     ) -> None:
         self.chain, self.scale, self.total = chain, scale, total
         columns = column_counts(chain.sizes, targets, total)
-        self.strengths = find_strengths(targets, columns, total)
+        known = targets, columns, total
+        self.strengths = rescale(find_strengths(*known), *known)
         answers = [*columns, *(targets[scope] for scope in self.strengths)]
         strengths = [*(COLUMN_STRENGTH for _ in columns), *self.strengths.values()]
         degrees = np.bincount([v for scope in self.strengths for v in scope])
@@ -306,8 +342,9 @@ def fit_chain(
     aims = marginals.copy()
     aims[: optimum.cells] += optimum.missed(marginals)
     np.maximum(aims, 0.0, out=aims)
+    rows = rows[: max(round(total), 1)]  # as many as are released, where they are fewer
     for _ in range(_SETTLING):
-        chain.settle(rows, aims / scale, rng)
+        chain.settle(rows, aims * (len(rows) / total), rng)
     chance = optimum.chance(marginals)
     return ChainFit(chain, rows, optimum.strengths, done, gaps, chance)
 

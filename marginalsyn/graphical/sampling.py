@@ -19,6 +19,9 @@ from marginalsyn.graphical.factors import Factor
 _CHUNK = 1 << 21
 # Rows of a fit that draws: few rows are noisy, and more than the most say no more.
 FEWEST, MOST = 20_000, 50_000
+# How firmly counts of such rows are kept near their expectations: their variance falls by this
+# number plus one.
+FIRM = 4.0
 
 
 def draw_rows(contraction: Contraction, rows: int, rng: np.random.Generator) -> np.ndarray:

@@ -208,7 +208,7 @@ def _refuted(
         if len(scope) > 1 and scope in base:
             logs = [
                 _likelihoods(scope, targets[scope], columns, counts, total)[0]
-                for counts in (expected[scope], _independent(scope, columns, total))
+                for counts in (expected[scope], independent(scope, columns, total))
             ]
             gains[scope] = float(logsumexp(logs[0]) - logsumexp(logs[1]))
     if sum(gains.values()) < 0:
@@ -295,7 +295,7 @@ def _answered(
     return weighted / np.where(weights > 0, weights, 1.0), weights
 
 
-def _independent(scope: Scope, columns: Sequence[FitTarget], total: float) -> np.ndarray:
+def independent(scope: Scope, columns: Sequence[FitTarget], total: float) -> np.ndarray:
     """The marginal that independent columns would have."""
     table = np.full((), total)
     for column in scope:
@@ -317,7 +317,7 @@ def find_strengths(
     if not scopes:
         return {}
     if not expected:
-        expected = {scope: _independent(scope, columns, total) for scope in scopes}
+        expected = {scope: independent(scope, columns, total) for scope in scopes}
     judged = [_likelihoods(q, targets[q], columns, expected[q], total) for q in scopes]
     likelihood = np.stack([each for each, _ in judged])
     likelihood = np.exp(likelihood - likelihood.max(axis=1, keepdims=True))

@@ -10,8 +10,11 @@ import pytest
 
 from marginalsyn.errors import DataError
 from marginalsyn.graphical.chain_model import ChainModel, extend, read_fitted
+from marginalsyn.graphical.factors import Scope
 from marginalsyn.graphical.model import Fitted, Observed, fit
-from marginalsyn.graphical.row_chains import IMPOSSIBLE, RowChain, count
+from marginalsyn.graphical.row_chains import IMPOSSIBLE, RowChain, count, rescale
+from marginalsyn.graphical.shrunken_fit import find_strengths, independent, take_off_means
+from marginalsyn.graphical.targets import FitTarget
 
 SIZES = (2, 3, 2, 4)
 DOMAIN = dict(zip("abcd", SIZES, strict=True))
@@ -61,14 +64,18 @@ def distance(left: np.ndarray, right: np.ndarray) -> float:
 ZEROS = [(("b", "c"), np.array([[False, False], [True, False], [False, False]]))]
 
 
-def extended(sigma: float = 5.0, sweeps: int = 200) -> tuple[Fitted, ChainModel]:
+def extended(
+    sigma: float = 5.0, sweeps: int = 200, rows: int = 20_000
+) -> tuple[Fitted, ChainModel]:
     """The exact model of all pairs, and the chain that started from a tree of three of them."""
-    measured = measure(20_000, sigma, 3)
-    exact = fit(DOMAIN, measured, total=20_000.0, zeros=ZEROS, shrinkage=True, tolerance=1e-6)
+    measured = measure(rows, sigma, 3)
     of_tree = [m for m in measured if len(m.columns) < 2 or m.columns in NAMED[:3]]
-    tree = fit(DOMAIN, of_tree, total=20_000.0, zeros=ZEROS, shrinkage=True)
+    tree = fit(DOMAIN, of_tree, total=float(rows), zeros=ZEROS, shrinkage=True)
     rng = np.random.default_rng(5)
-    return exact, extend(tree, measured, zeros=ZEROS, sweeps=sweeps, rng=rng)
+    chain = extend(tree, measured, zeros=ZEROS, sweeps=sweeps, rng=rng)
+    strengths = chain.shrinkage
+    exact = fit(DOMAIN, measured, total=rows, zeros=ZEROS, shrinkage=strengths, tolerance=1e-6)
+    return exact, chain
 
 
 def test_sweeps_leave_the_law_as_it_is_and_find_it() -> None:
@@ -105,7 +112,6 @@ def test_sweeps_keep_what_is_known() -> None:
 
 def test_its_optimum_is_the_exact_fits() -> None:
     exact, chain = extended()
-    assert chain.shrinkage == pytest.approx(exact.shrinkage)
     for pair in NAMED:
         assert distance(chain.marginal(pair), exact.marginal(pair)) < 0.006
     # The potentials, too: compared as the law that they give, by enumeration.
@@ -122,6 +128,60 @@ def test_noise_is_shrunk_as_the_exact_fit_shrinks_it() -> None:
     exact, chain = extended(sigma=250.0)
     gaps = [distance(chain.marginal(q), exact.marginal(q)) for q in NAMED]
     assert max(gaps) < 0.012
+
+
+def test_strengths_are_rescaled_to_the_least_error() -> None:
+    rng = np.random.default_rng(4)
+    sizes, total, sigma = (20, 25, 30), 30_000.0, 60.0
+    scopes: list[Scope] = [(0, 1), (0, 2), (1, 2)]
+    counts = [total * rng.dirichlet(np.full(size, 0.5)) + 1.0 for size in sizes]
+    columns = [FitTarget(each, np.ones(each.size)) for each in counts]
+    truth, targets = {}, {}
+    for scope in scopes:
+        expected = independent(scope, columns, total)
+        shape = expected.shape
+        # Deviations grow with the counts: the likelihood follows the largest.
+        truth[scope] = expected + take_off_means(expected * rng.lognormal(0.0, 0.8, shape))
+        noisy = truth[scope] + rng.normal(0.0, sigma, shape)
+        targets[scope] = FitTarget(noisy, np.full(shape, sigma**-2.0))
+    found = find_strengths(targets, columns, total)
+    chosen = rescale(found, targets, columns, total)
+
+    def error(factor: float) -> float:
+        """The squared error of every cell by itself, fitted by bisection."""
+        squares = 0.0
+        for scope, strength in found.items():
+            m = independent(scope, columns, total)
+            y = m + take_off_means(targets[scope].values - m)
+            low, high = np.zeros(y.shape), np.full(y.shape, total)
+            for _ in range(60):
+                fitted = (low + high) / 2
+                with np.errstate(divide="ignore"):
+                    under = fitted + factor * strength * sigma**2 * np.log(fitted / m) < y
+                low, high = np.where(under, fitted, low), np.where(under, high, fitted)
+            squares += float(np.square(high - truth[scope]).sum())
+        return squares
+
+    factors = {round(chosen[scope] / found[scope], 9) for scope in scopes}
+    (factor,) = factors
+    errors = [error(f) for f in np.geomspace(0.25, 16.0, 13)]
+    assert error(factor) < 1.01 * min(errors)
+    assert error(1.0) > 1.02 * min(errors), "there must be something to gain"
+
+
+def test_as_many_rows_are_drawn_together_as_the_table_has() -> None:
+    _, chain = extended(rows=3000)
+    rng = np.random.default_rng(0)
+    assert len(chain.followers) == 3000
+    together, alone = chain.rows(3000, rng), chain.sample(3000, rng)
+    gaps = [
+        sum(
+            distance(count(rows, q, SIZES), chain.marginal(name))
+            for q, name in zip(PAIRS, NAMED, strict=True)
+        )
+        for rows in (together, alone)
+    ]
+    assert gaps[0] < 0.7 * gaps[1]
 
 
 def test_no_row_is_impossible() -> None:
