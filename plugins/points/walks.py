@@ -399,9 +399,11 @@ class SliceWalk(Kernel[SliceState]):
         beta: float,
         size: float = LONGEST,
     ) -> tuple[SliceState, int]:
-        parts = [part.copy() for part in state[:4]]
-        change, accepted = _shift(self.slices.law, *parts, beta, size, steps, rng)
-        return SliceState(*parts, state.energy + float(change)), int(accepted)
+        points, shadows, places, prefix = (part.copy() for part in state[:4])
+        law = self.slices.law
+        change, accepted = _shift(law, points, shadows, places, prefix, beta, size, steps, rng)
+        energy = state.energy + float(change)
+        return SliceState(points, shadows, places, prefix, energy), int(accepted)
 
     def mean(self, state: SliceState) -> np.ndarray:
         return state.points.mean(axis=0)
