@@ -183,14 +183,15 @@ class Conditional:
         size, rows = self._codec.schema.columns[self.place].size, len(inputs)
         counts = rows * np.bincount(classes, shares, size)
         chances = (counts + 0.5) / (counts.sum() + 0.5 * size)
-        # The label's own directions, white among the released rows.
+        # The label's own directions among the released rows.
         marks = np.eye(size) - chances
         variances, axes = np.linalg.eigh(np.diag(chances) - np.outer(chances, chances))
         kept = np.flatnonzero(variances > _LEAST_SHARE)[::-1][:MOST_OUTPUTS]
         if not kept.size:
             kept = np.array([size - 1])
-        self._base, self._scores = np.log(chances), marks @ axes[:, kept]
-        self._scores = self._scores / np.sqrt(np.maximum(variances[kept], _LEAST_SHARE))
+        # One scale for all: with their own, rare values would have the largest log ratios.
+        scale = np.sqrt(max(np.mean(variances[kept]), _LEAST_SHARE))
+        self._base, self._scores = np.log(chances), marks @ axes[:, kept] / scale
         self.tilt = Tilt(self._scores)
         x = np.column_stack([inputs, np.ones(rows)])
         shape = (x.shape[1], self._scores.shape[1])
