@@ -72,8 +72,8 @@ PERSONS = (
         "person-order-without-hash",
         "ties in the order are decided by the scan",
         "marginalsyn/sources/persons.py",
-        "order_by=[*first, found[_HASH], *[found[name] for name in columns], found[_TWIN]],",
-        "order_by=first or [found[_HASH]],",
+        "order = [*first, table[_HASH], *[table[name] for name in columns], table[_TWIN]]",
+        "order = [*first] or [table[_HASH]]",
         (TRAPS, "-k", "no_other_person or traps_of_sql"),
     ),
     Mutant(
