@@ -91,7 +91,10 @@ class RowChain:
             start = self._homes[self._nodes[column]]
             logs[start : start + self.sizes[column]] += np.maximum(likely, IMPOSSIBLE)
         for column in rng.permutation(len(self.sizes)):
-            _draw_column(rows, logs, rng.random(len(rows)), *self._of(column))
+            draws = rng.random(len(rows))
+            _draw_column(
+                rows, draws, int(column), self.sizes[column], *self._conditionals(logs, column)
+            )
 
     def settle(self, rows: np.ndarray, aims: np.ndarray, rng: np.random.Generator) -> None:
         """One sweep of rows that are drawn together, in place: their counts go to what is expected.
@@ -116,6 +119,36 @@ class RowChain:
         """The rows' counts over all tables, laid out as ``flat``."""
         return np.concatenate([count(rows, scope, self.sizes).ravel() for scope in self.scopes])
 
+    def _conditionals(self, logs: np.ndarray, column: int) -> tuple[Any, ...]:
+        """A column's tables with its own codes last, so that a row's are next to each other.
+
+        Returns:
+            The tables' logs; their exponentials, of which the largest is 1 given the other codes;
+            where each table begins; and the other columns of each, with what their codes skip.
+        """
+        size, parts, steps = self.sizes[column], list[np.ndarray](), list[int]()
+        for i in self._tables_of[column]:
+            axis = self.scopes[i].index(column)
+            table = logs[self._starts[i] : self._starts[i + 1]].reshape(self._shapes[i])
+            parts.append(np.moveaxis(table, axis, -1).reshape(-1, size))
+            shape = [*self._shapes[i][:axis], *self._shapes[i][axis + 1 :], size]
+            steps += [math.prod(shape[place + 1 :]) for place in range(len(shape) - 1)]
+        found = np.concatenate(parts)
+        most = found.max(axis=1, keepdims=True)
+        factors = np.exp(found - np.where(most < IMPOSSIBLE / 2, 0.0, most))
+        starts = np.cumsum([0, *(part.size for part in parts)])
+        low, high = self._nodes[column], self._nodes[column + 1]
+        ends = self._ends[low : high + 1]
+        others = self._others[ends[0] : max(ends[-1], 1)]
+        return (
+            found.ravel(),
+            factors.ravel(),
+            starts,
+            ends - ends[0],
+            others,
+            np.array(steps or [0]),
+        )
+
     def _of(self, column: int) -> tuple[Any, ...]:
         """A column, its size, where its tables lie in ``flat``, and how to go through them."""
         low, high = self._nodes[column], self._nodes[column + 1]
@@ -130,11 +163,13 @@ class RowChain:
         """
         ends, others, strides, nodes = [0], list[int](), list[int](), [0]
         homes_of, jumps = [], []
+        self._tables_of = list[list[int]]()
         for column, size in enumerate(self.sizes):
             homes = [i for i, scope in enumerate(self.scopes) if column in scope]
             homes.sort(key=lambda i: len(self.scopes[i]))
             if not homes or len(self.scopes[homes[0]]) > 1:
                 raise ValueError(f"column {column} ({size} codes) must have a table of its own")
+            self._tables_of.append(homes)
             for i in homes:
                 scope = self.scopes[i]
                 others += [v for v in scope if v != column]
@@ -370,19 +405,37 @@ def _draw_code(chances, draw, old):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _draw_column(rows, logs, draws, column, size, homes, jumps, ends, others, strides):  # type: ignore[no-untyped-def]
+def _draw_column(rows, draws, column, size, logs, factors, starts, ends, others, steps):  # type: ignore[no-untyped-def]
     """Draw one column of all rows from its chances given the others."""
     chances = np.empty(size)
+    places = np.empty(len(ends) - 1, np.int64)
     for i in range(rows.shape[0]):
-        for c in range(size):
-            chances[c] = 0.0
-        for t in range(len(homes)):
-            place = homes[t]
+        chances[:] = 1.0
+        for t in range(len(places)):
+            place = starts[t]
             for o in range(ends[t], ends[t + 1]):
-                place += rows[i, others[o]] * strides[o]
+                place += rows[i, others[o]] * steps[o]
+            places[t] = place
             for c in range(size):
-                chances[c] += logs[place + c * jumps[t]]
-        rows[i, column] = _draw_code(chances, draws[i], rows[i, column])
+                chances[c] *= factors[place + c]
+        reach = 0.0
+        for c in range(size):
+            reach += chances[c]
+        if reach > 1e-200:
+            rest = draws[i] * reach
+            found = 0
+            while found < size - 1 and chances[found] <= rest:
+                rest -= chances[found]
+                found += 1
+            while chances[found] == 0.0:
+                found -= 1
+        else:
+            # Products are too small where tables disagree: sums of logs are not.
+            chances[:] = 0.0
+            for t in range(len(places)):
+                chances += logs[places[t] : places[t] + size]
+            found = _draw_code(chances, draws[i], rows[i, column])
+        rows[i, column] = found
 
 
 @njit(cache=True)

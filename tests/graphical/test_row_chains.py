@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -247,3 +248,15 @@ def test_a_stored_chain_is_checked(name: str, value: np.ndarray) -> None:
     changed: Mapping[str, np.ndarray] = {**arrays, name: value}
     with pytest.raises(DataError, match="chain_"):
         read_fitted(changed, meta)
+
+
+def test_tables_that_disagree_beyond_what_products_can_hold_are_followed():
+    chain = RowChain((2, 2, 2), [(0,), (1,), (2,), (0, 1), (0, 2)])
+    chain.tables[0][:] = 0, -1
+    # Each other column all but forbids a code: the products are zero, and their logs are not.
+    chain.tables[3][:], chain.tables[4][:] = [[0, 0], [-800, -800]], [[-799, -799], [0, 0]]
+    rows, rng = np.zeros((20_000, 3), dtype=np.int32), np.random.default_rng(0)
+    for _ in range(2):
+        chain.sweep(rows, rng)
+    # Code 1 has a log chance that is 2 less; six deviations.
+    assert abs(rows[:, 0].mean() - 1 / (1 + math.exp(2))) < 6 * 0.0024
