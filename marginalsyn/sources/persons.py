@@ -93,8 +93,9 @@ def fingerprinted(
 
     ``columns`` make up the content, and the column ``by`` names the person.
     """
-    texts = [_text_to_hash(table[name]) for name in columns]
-    content = [ibis.coalesce(text.length().cast("string") + ":" + text, "") for text in texts]
+    # What is missing in a frame is an empty field in its file.
+    texts = [ibis.coalesce(_text_to_hash(table[name]), "") for name in columns]
+    content = [text.length().cast("string") + ":" + text for text in texts]
     found = table.mutate(**{_CONTENT: hashed(ibis.literal("\x1f").join(content), engine)}).view()
     # Equal ones by their texts: what a collation, or a zero's sign, makes equal is not the same.
     inside = [found[name] for name in columns]
@@ -192,7 +193,7 @@ def _text_to_hash(value: ir.Value) -> ir.Value:
         return ibis.coalesce(*[_text_to_hash(value[name]) for name in value.names])  # type: ignore[attr-defined]
     # A decimal's type is a database's own; it may be no double at all.
     if value.type().is_integer() or value.type().is_floating():
-        return real(value).cast("string")
+        value = real(value)
     return written(value)
 
 
