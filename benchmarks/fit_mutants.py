@@ -27,7 +27,7 @@ FITS = (
         "the private table's own rows, in another order, are taken for a public reference",
         COMPARED,
         "            _refuse_private(reference, source, schema, rows, overlaps)\n",
-        "",
+        "            pass\n",
         (REFERENCES, "-k", "refused_before_any_charge"),
     ),
     Mutant(
