@@ -137,8 +137,7 @@ class RowChain:
         most = found.max(axis=1, keepdims=True)
         factors = np.exp(found - np.where(most < IMPOSSIBLE / 2, 0.0, most))
         starts = np.cumsum([0, *(part.size for part in parts)])
-        low, high = self._nodes[column], self._nodes[column + 1]
-        ends = self._ends[low : high + 1]
+        ends = self._ends[self._nodes[column] : self._nodes[column + 1] + 1]
         others = self._others[ends[0] : max(ends[-1], 1)]
         return (
             found.ravel(),
