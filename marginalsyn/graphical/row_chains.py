@@ -92,9 +92,7 @@ class RowChain:
             logs[start : start + self.sizes[column]] += np.maximum(likely, IMPOSSIBLE)
         for column in rng.permutation(len(self.sizes)):
             draws = rng.random(len(rows))
-            _draw_column(
-                rows, draws, int(column), self.sizes[column], *self._conditionals(logs, column)
-            )
+            _draw_column(rows, draws, column, self.sizes[column], *self._conditionals(logs, column))
 
     def settle(self, rows: np.ndarray, aims: np.ndarray, rng: np.random.Generator) -> None:
         """One sweep of rows that are drawn together, in place: their counts go to what is expected.
@@ -122,9 +120,8 @@ class RowChain:
     def _conditionals(self, logs: np.ndarray, column: int) -> tuple[Any, ...]:
         """A column's tables with its own codes last, so that a row's are next to each other.
 
-        Returns:
-            The tables' logs; their exponentials, of which the largest is 1 given the other codes;
-            where each table begins; and the other columns of each, with what their codes skip.
+        Returned are the tables' logs; their exponentials, of which the largest is 1 given the other
+        codes; where each table begins; and the other columns of each, with what their codes skip.
         """
         size, parts, steps = self.sizes[column], list[np.ndarray](), list[int]()
         for i in self._tables_of[column]:
@@ -417,9 +414,7 @@ def _draw_column(rows, draws, column, size, logs, factors, starts, ends, others,
             places[t] = place
             for c in range(size):
                 chances[c] *= factors[place + c]
-        reach = 0.0
-        for c in range(size):
-            reach += chances[c]
+        reach = chances.sum()
         if reach > 1e-200:
             rest = draws[i] * reach
             found = 0

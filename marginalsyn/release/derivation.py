@@ -196,7 +196,10 @@ def problems(statement: Statement, charged: str) -> list[str]:
             missing = sorted({str(law) for law in laws} - listed)
             if missing:
                 found.append(f"samplers must list what payments were for: {', '.join(missing)}")
-    found += _unpaid(statement)
+    try:
+        found += _unpaid(statement)
+    except (ArithmeticError, TypeError, ValueError):
+        found.append("payments must state their noise and prices in numbers")
     for line in bought(statement.charges):
         if not any((line.law, line.origin) == (one.law, one.origin) for one in lines):
             found.append(f"samplers must list what the schema's bounds were bought by: {line.law}")

@@ -293,7 +293,7 @@ def alternatives(column: AnyColumn, asked: Any, spelt: bool) -> list[Any]:
     found: list[Any] = []
     for part in (part.strip() for part in _VALUE.findall(asked)):
         listed = _listed_as(column, part)
-        if not listed and len(part) > 1 and part[0] == part[-1] and part[0] in "'\"":
+        if not listed and len(part) > 1 and part[0] == part[-1] in ("'", '"'):
             part, listed = part[1:-1], True
         ends = None if listed else _RANGE.match(part)
         found.append(tuple(end or None for end in ends.groups()) if ends else part)

@@ -59,10 +59,7 @@ def private_engine() -> Any:
 
 @contextmanager
 def shared_engine() -> Iterator[Any]:
-    """The connection of a DuckDB that this process keeps, for one query at a time on given rows.
-
-    A new one takes longer to start than it takes to encode a small table.
-    """
+    """The connection of a DuckDB that this process keeps, for one query at a time."""
     backend, lock = _engine_of(os.getpid())
     with lock:
         yield backend.con

@@ -238,6 +238,8 @@ def test_verify_derives_the_price_from_the_recorded_draws(tmp_path: Path) -> Non
     assert "must cover its draw" in problems(mu=mu * 0.9)
     assert "must cover its draw" in problems(sigma=sigma / 2)
     assert "charges must cover the payments" in problems(mu=mu * 1.1, rho=mu**2)
+    assert "in numbers" in problems(sigma=None)
+    assert "in numbers" in problems(l2="x")
     assert "discrete Gaussian noise has no mu" in problems(laws=["discrete Gaussian"])
     assert "mu (0.1) must be" in "; ".join(statement.model_copy(update={"mu": 0.1}).problems())
 
