@@ -43,6 +43,7 @@ def blocks(page: Path, mark: str) -> list[tuple[str, str]]:
 RUNNABLE = [page for page in PAGES if blocks(page, "run")]
 
 
+@pytest.mark.tensorflow  # the defaults of networks are read as well
 def test_every_default_that_is_a_number_has_a_line() -> None:
     check = [sys.executable, str(ROOT / "docs" / "generate_defaults.py"), "--check"]
     found = subprocess.run(check, capture_output=True, text=True)
