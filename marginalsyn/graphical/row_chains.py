@@ -121,29 +121,18 @@ class RowChain:
         """A column's tables with its own codes last, so that a row's are next to each other.
 
         Returned are the tables' logs; their exponentials, of which the largest is 1 given the other
-        codes; where each table begins; and the other columns of each, with what their codes skip.
+        codes; where each table begins; and how to go through them.
         """
-        size, parts, steps = self.sizes[column], list[np.ndarray](), list[int]()
+        parts, size, views = list[np.ndarray](), self.sizes[column], self.views(logs)
         for i in self._tables_of[column]:
-            axis = self.scopes[i].index(column)
-            table = logs[self._starts[i] : self._starts[i + 1]].reshape(self._shapes[i])
-            parts.append(np.moveaxis(table, axis, -1).reshape(-1, size))
-            shape = [*self._shapes[i][:axis], *self._shapes[i][axis + 1 :], size]
-            steps += [math.prod(shape[place + 1 :]) for place in range(len(shape) - 1)]
+            table = np.moveaxis(views[i], self.scopes[i].index(column), -1)
+            parts.append(table.reshape(-1, size))
         found = np.concatenate(parts)
         most = found.max(axis=1, keepdims=True)
         factors = np.exp(found - np.where(most < IMPOSSIBLE / 2, 0.0, most))
-        starts = np.cumsum([0, *(part.size for part in parts)])
-        ends = self._ends[self._nodes[column] : self._nodes[column + 1] + 1]
-        others = self._others[ends[0] : max(ends[-1], 1)]
-        return (
-            found.ravel(),
-            factors.ravel(),
-            starts,
-            ends - ends[0],
-            others,
-            np.array(steps or [0]),
-        )
+        low, high = self._nodes[column], self._nodes[column + 1]
+        way = self._places[low:high], self._ends[low : high + 1], self._others, self._steps
+        return found.ravel(), factors.ravel(), *way
 
     def _of(self, column: int) -> tuple[Any, ...]:
         """A column, its size, where its tables lie in ``flat``, and how to go through them."""
@@ -158,7 +147,7 @@ class RowChain:
         added there, and to no other table.
         """
         ends, others, strides, nodes = [0], list[int](), list[int](), [0]
-        homes_of, jumps = [], []
+        homes_of, jumps, places, along = [], [], list[int](), list[int]()
         self._tables_of = list[list[int]]()
         for column, size in enumerate(self.sizes):
             homes = [i for i, scope in enumerate(self.scopes) if column in scope]
@@ -166,21 +155,30 @@ class RowChain:
             if not homes or len(self.scopes[homes[0]]) > 1:
                 raise ValueError(f"column {column} ({size} codes) must have a table of its own")
             self._tables_of.append(homes)
+            place = 0
             for i in homes:
                 scope = self.scopes[i]
                 others += [v for v in scope if v != column]
                 steps = [math.prod(self._shapes[i][axis + 1 :]) for axis in range(len(scope))]
                 strides += [step for v, step in zip(scope, steps, strict=True) if v != column]
+                # With this column's codes last, what came behind them skips them as well.
+                along += [
+                    step * (size if v > column else 1)
+                    for v, step in zip(scope, steps, strict=True)
+                    if v != column
+                ]
+                places.append(place)
+                place += math.prod(self._shapes[i])
                 homes_of.append(int(self._starts[i]))
                 jumps.append(steps[scope.index(column)])
                 ends.append(len(others))
             nodes.append(len(homes_of))
         # Where the tables lie in ``flat``, and how far a column's next code is from the one before.
         self._homes, self._jumps = np.array(homes_of), np.array(jumps)
-        self._nodes, self._ends = nodes, np.array(ends)
+        self._nodes, self._ends, self._places = nodes, np.array(ends), np.array(places)
         # Numba types an empty list otherwise.
-        self._others, self._strides = (
-            np.array(numbers or [0], dtype=np.int64) for numbers in (others, strides)
+        self._others, self._strides, self._steps = (
+            np.array(numbers or [0], dtype=np.int64) for numbers in (others, strides, along)
         )
 
 
@@ -381,23 +379,30 @@ def fit_chain(
 
 
 @njit(cache=True)
-def _draw_code(chances, draw, old):  # type: ignore[no-untyped-def]
-    """One code by the logs of all codes' chances; the old one where none is possible."""
-    most = chances.max()
-    if most < -5e8:
-        return old
+def _pick(chances, draw):  # type: ignore[no-untyped-def]
+    """A code by all codes' chances, which are added up in place; -1 where they are next to none."""
     reach = 0.0
     last = 0
     for c in range(chances.size):
-        share = np.exp(chances[c] - most)
-        if share > 0.0:
+        if chances[c] > 0.0:
             last = c
-        reach += share
+        reach += chances[c]
         chances[c] = reach
+    if not reach > 1e-200:
+        return -1
     found = 0
     while found < last and chances[found] <= draw * reach:
         found += 1
     return found
+
+
+@njit(cache=True)
+def _draw_code(logs, draw, old):  # type: ignore[no-untyped-def]
+    """One code by the logs of all codes' chances; the old one where none is possible."""
+    most = logs.max()
+    if most < -5e8:
+        return old
+    return _pick(np.exp(logs - most), draw)
 
 
 @njit(cache=True)
@@ -414,16 +419,8 @@ def _draw_column(rows, draws, column, size, logs, factors, starts, ends, others,
             places[t] = place
             for c in range(size):
                 chances[c] *= factors[place + c]
-        reach = chances.sum()
-        if reach > 1e-200:
-            rest = draws[i] * reach
-            found = 0
-            while found < size - 1 and chances[found] <= rest:
-                rest -= chances[found]
-                found += 1
-            while chances[found] == 0.0:
-                found -= 1
-        else:
+        found = _pick(chances, draws[i])
+        if found < 0:
             # Products are too small where tables disagree: sums of logs are not.
             chances[:] = 0.0
             for t in range(len(places)):
