@@ -12,8 +12,6 @@ from importlib import import_module
 from inspect import isfunction
 from typing import TYPE_CHECKING, Any
 
-from marginalsyn import old_paths
-
 if TYPE_CHECKING:
     from types import ModuleType
 
@@ -81,9 +79,6 @@ __all__ = [
     "sample_linked",
     "verify",
 ]
-
-
-old_paths.install()
 
 
 @cache

@@ -47,7 +47,6 @@ from marginalsyn.registry import GENERATORS, WEIGHTS, find, plugins
 from marginalsyn.release.folder import Release, preflight
 from marginalsyn.release.sampling import draw
 from marginalsyn.release.statement import Statement, state, today
-from marginalsyn.signatures import renamed
 from marginalsyn.sources.holdout import check_split
 from marginalsyn.table.frames import frame_problems, wasted, wasted_counts
 from marginalsyn.table.keeping import (
@@ -151,7 +150,6 @@ def _check_duties(config: Any, schema: Schema, group: str) -> None:
         )
 
 
-@renamed(keeper="recorder")
 def generate(
     table: PrivateTable,
     config: GeneratorConfig,
@@ -339,7 +337,6 @@ def check_takes_known(config: Any, schema: Schema) -> None:
         )
 
 
-@renamed(keeper="recorder")
 def weigh(
     release: Release,
     config: WeightConfig,

@@ -7,7 +7,6 @@ import inspect
 import re
 import types
 import typing
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -77,32 +76,6 @@ def speaking_python() -> Iterator[None]:
         if error.args and isinstance(error.args[0], str):
             error.args = (python_words(error.args[0]), *error.args[1:])
         raise
-
-
-def renamed(**names: str) -> Callable[[Function], Function]:
-    """A decorator for a function that still takes keywords by their old names, until version 0.3.
-
-    Example:
-        >>> renamed(keeper="recorder")(lambda recorder: recorder)(keeper=3)
-        3
-    """
-
-    def decorate(function: Function) -> Function:
-        @functools.wraps(function)
-        def call(*args: Any, **given: Any) -> Any:
-            for old, new in names.items():
-                if old in given:
-                    warnings.warn(
-                        f"{old}= is now {new}=; the old name goes with version 0.3",
-                        DeprecationWarning,
-                        stacklevel=3,
-                    )
-                    given[new] = given.pop(old)
-            return function(*args, **given)
-
-        return call  # type: ignore[return-value]
-
-    return decorate
 
 
 def checked(function: Function) -> Function:

@@ -2,7 +2,3 @@
 
 May touch: table, privacy, contract. No private rows.
 """
-
-from marginalsyn.old_paths import names_of
-
-__getattr__ = names_of("graphical")

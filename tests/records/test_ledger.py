@@ -487,8 +487,8 @@ def test_the_record_is_synced_before_the_charge_returns(path):
     """What the system is asked to do: the ledger and its folder are flushed, then it returns."""
     script = (
         "import os, sys\n"
-        "from marginalsyn.budget import Charge, ZCDP\n"
-        "from marginalsyn.private import Ledger\n"
+        "from marginalsyn.privacy.charges import Charge, ZCDP\n"
+        "from marginalsyn.records.ledger import Ledger\n"
         "Ledger(sys.argv[1]).charge([Charge(mechanism='g', cost=ZCDP(rho=0.01))])\n"
         "os.mkdir(sys.argv[1] + '.charged')\n"
     )
