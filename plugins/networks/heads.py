@@ -14,7 +14,7 @@ but one: no other row's pair changes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ import pandas as pd
 
 from marginalsyn.errors import ReleaseError
 from marginalsyn.graphical.estimation import project_to_simplex
-from marginalsyn.privacy.streams import Key, need_key, sip_hash
+from marginalsyn.privacy.streams import Key, need_key
 from marginalsyn.table.design import Slots, has_long_order
 from marginalsyn.weights.dense import is_numbers
 
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from marginalsyn.contract import Measurement
     from marginalsyn.table.schema import Schema
 
-# Distinct rows that are kept at a time, in words of 8 bytes, and rows that are handed on at a time.
-MOST_WORDS = 2**24
-CHUNK = 65_536
 _WORD = 2**63
 
 
@@ -53,80 +50,10 @@ def pack(codes: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
     return words
 
 
-def unpack(words: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
-    """Undo :func:`pack`."""
-    codes = np.empty((len(words), len(sizes)), dtype=np.int32)
-    for word, columns in enumerate(_groups(sizes)):
-        rest = words[:, word].copy()
-        for column in reversed(columns):
-            rest, code = np.divmod(rest, np.uint64(sizes[column]))
-            codes[:, column] = code
-    return codes
-
-
 def ranks(words: np.ndarray) -> np.ndarray:
     """How many equal rows come before each row."""
     found = pd.DataFrame(words).groupby([*range(words.shape[1])]).cumcount()
     return found.to_numpy(dtype=np.int64)
-
-
-def ranked(
-    batches: Callable[[], Iterable[np.ndarray]],
-    sizes: Sequence[int],
-    rows: int,
-    most: int = MOST_WORDS,
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """All rows' words with their ranks, some thousands at a time, in an order of their own.
-
-    The rows are read as often as it takes to hold no more than about ``most`` words at a time: a
-    reading takes the rows whose hash falls into its share.
-
-    Args:
-        batches: begins a reading: codes, some rows at a time.
-        sizes: the columns' numbers of codes.
-        rows: how many there are, about.
-        most: how many words to hold.
-    """
-    parts = -(-rows * len(_groups(sizes)) // most)
-    for part in range(max(parts, 1)):
-        words, counts = _distinct(batches(), sizes, part, parts, most)
-        ends = np.cumsum(counts)
-        for start in range(0, int(counts.sum()), CHUNK):
-            places = np.arange(start, min(start + CHUNK, int(ends[-1])))
-            row = np.searchsorted(ends, places, side="right")
-            yield words[row], places - (ends - counts)[row]
-
-
-def _distinct(
-    batches: Iterable[np.ndarray], sizes: Sequence[int], part: int, parts: int, most: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct rows of a share of them, and how often each occurs."""
-    width = len(_groups(sizes))
-    words, counts = np.empty((0, width), dtype=np.uint64), np.empty(0, dtype=np.int64)
-    waiting, size = [words], 0
-    for codes in batches:
-        packed = pack(codes, sizes)
-        if parts > 1:
-            # A public key will do: which reading takes a row changes nothing of what is said of it.
-            packed = packed[sip_hash((0, 0), list(packed.T)) % np.uint64(parts) == part]
-        waiting.append(packed)
-        size += packed.size
-        if size > most:
-            words, counts = _merged(words, counts, waiting)
-            waiting, size = [], 0
-    return _merged(words, counts, waiting)
-
-
-def _merged(
-    words: np.ndarray, counts: np.ndarray, more: Sequence[np.ndarray]
-) -> tuple[np.ndarray, np.ndarray]:
-    stacked = np.concatenate([words, *more])
-    numbers = np.concatenate([counts, np.ones(len(stacked) - len(words), dtype=np.int64)])
-    kinds = pd.DataFrame(stacked).groupby([*range(stacked.shape[1])]).ngroup().to_numpy()
-    _, first = np.unique(kinds, return_index=True)
-    sums = np.zeros(len(first), dtype=np.int64)
-    np.add.at(sums, kinds, numbers)
-    return stacked[first], sums
 
 
 def _groups(sizes: Sequence[int]) -> list[list[int]]:

@@ -35,7 +35,7 @@ from marginalsyn.plugins.networks.adversarial import (
     MakerNetwork,
     score_rows,
 )
-from marginalsyn.plugins.networks.heads import Heads, ranked, unpack
+from marginalsyn.plugins.networks.heads import Heads
 from marginalsyn.plugins.networks.tensorflow_engine import Network
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Charge, Neighbours
@@ -54,6 +54,8 @@ _NEWTON_STEPS = 8
 # Private rows' features are summed in whole multiples of this: a sum of floats would depend on the
 # order of its terms, so that one row could turn the vote of a teacher that it does not belong to.
 _GRID = 2.0**-20
+# Rows whose vectors are in memory at a time.
+_CHUNK = 65_536
 # Vectors and directions are whole multiples of these, and directions bounded, so that their
 # products add up without rounding: a row's features depend on it alone to the last bit, wherever
 # in a batch it stands.
@@ -70,21 +72,21 @@ def vote_reach(queries: int, neighbours: Neighbours = Neighbours.ADD_REMOVE) -> 
 
 
 def deal_rows(
-    rows: Iterable[tuple[np.ndarray, np.ndarray]], heads: Heads, teachers: int, key: Key
+    codes: np.ndarray, heads: Heads, teachers: int, key: Key
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Deal private rows to teachers by the key: yield the rows' vectors and the teacher of each.
+    """Deal private rows to teachers by the key: yield some rows' vectors and the teacher of each.
 
     Args:
-        rows: words and ranks, see :func:`marginalsyn.plugins.networks.heads.ranked`.
+        codes: of all rows.
         heads: of the columns.
         teachers: how many.
         key: from ``noise.key()``.
     """
-    need_key(key, "which teacher a row belongs to")
-    for words, ranks in rows:
-        marks = key.marks(words, ranks)
-        vectors = heads.keyed_rows(unpack(words, heads.sizes), key, marks, 0)
-        yield vectors, key.integers(marks, teachers)
+    marks = heads.marks(codes, need_key(key, "which teacher a row belongs to"))
+    for start in range(0, len(codes), _CHUNK):
+        part = slice(start, start + _CHUNK)
+        vectors = heads.keyed_rows(codes[part], key, marks[part], 0)
+        yield vectors, key.integers(marks[part], teachers)
 
 
 @dataclass(frozen=True)
@@ -362,10 +364,8 @@ class PATEGAN(MakerGenerator):
         features = RandomFeatures.draw(heads.width, config.features, rng)
         count = config.teachers or round(total / config.teacher_rows)
         count = min(max(count, 1), MOST_TEACHERS)
-        rows = ranked(
-            lambda: (b.values for b in visit.batches()), heads.sizes, int(visit.counts(()))
-        )
-        teachers = Teachers.train(deal_rows(rows, heads, count, visit.noise.key()), features, count)
+        dealt = deal_rows(visit.all_rows().values, heads, count, visit.noise.key())
+        teachers = Teachers.train(dealt, features, count)
         making = MakerNetwork(Layout(heads, (), config.latent), config.generator_hidden, rng)
         maker, student = self._play(visit, heads, features, teachers, total, making, progress)
 

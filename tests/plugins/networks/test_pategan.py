@@ -19,7 +19,7 @@ from marginalsyn.plugins.audit.testkit.generators import (
     run_generator,
 )
 from marginalsyn.plugins.networks.discriminator import DiscriminatorConfig
-from marginalsyn.plugins.networks.heads import Heads, ranked
+from marginalsyn.plugins.networks.heads import Heads
 from marginalsyn.plugins.networks.pategan import (
     FeatureSpace,
     PATEGANConfig,
@@ -67,7 +67,7 @@ NEAR = FeatureSpace.of(DRAWN[:500])
 
 def deal(codes: np.ndarray, key: Key, teachers: int = 7) -> list[tuple[np.ndarray, np.ndarray]]:
     """Vectors and owners of the rows, as a run makes them."""
-    return list(deal_rows(ranked(lambda: [codes], HEADS.sizes, len(codes)), HEADS, teachers, key))
+    return list(deal_rows(codes, HEADS, teachers, key))
 
 
 def keyed_votes(codes: np.ndarray, key: Key) -> np.ndarray:
