@@ -203,7 +203,6 @@ def generate(
             'add "relative": true, or open the table with schema.with_margins([], relative=True). '
             "Nothing was charged"
         )
-    budget = recorder.as_charged(budget) if recorder else budget
     generator, total = calibrate(config, schema, budget, noise)
 
     def check(made: Any) -> str:
@@ -413,7 +412,6 @@ def weigh(
     if config.private:
         preflight(release.path, force=True)
     target = target or Target.of(release)
-    budget = recorder.as_charged(budget) if recorder else budget
     estimator, _ = calibrate(config, target, budget)
     plan = estimator.plan
     processing.check(plan, config.name, public)

@@ -88,7 +88,6 @@ def certify_measured(
         'log loss'
     """
     check_origin(table, release, budget)
-    budget = recorder.as_charged(budget) if recorder else budget
     earlier = read_measured(release)
     model = fitted(
         release, label=label, ridge=ridge, within=within, free=free_intercept, weights=weights

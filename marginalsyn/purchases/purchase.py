@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -177,7 +177,6 @@ def buy(
     """
     delta = purchase.budget.delta
     if recorder is not None:
-        purchase = replace(purchase, budget=recorder.as_charged(purchase.budget))
         options = {one.name: getattr(purchase, one.name) for one in fields(purchase)}
         options["schema"] = hashlib.sha256(purchase.schema.to_json().encode()).hexdigest()
         options["budget"] = purchase.budget.to_json()

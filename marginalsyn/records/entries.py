@@ -162,21 +162,14 @@ class Chained(_Record):
 class Torn(_Record):
     """The rest of a line that a crash cut off before it was acknowledged.
 
-    Only ledgers of the earlier form, text files, have such lines.
+    Only ledgers that began as text files have such lines.
     """
 
     record: Literal["torn"] = "torn"
     text: str
 
 
-class Moved(_Record):
-    """The last line of a text file whose ledger goes on in an SQLite file."""
-
-    record: Literal["moved"] = "moved"
-    to: str
-
-
-Record = Header | Cap | Account | Known | Entry | Settled | Progress | Void | Chained | Torn | Moved
+Record = Header | Cap | Account | Known | Entry | Settled | Progress | Void | Chained | Torn
 _RECORD: TypeAdapter[Record] = TypeAdapter(Annotated[Record, Field(discriminator="record")])
 
 

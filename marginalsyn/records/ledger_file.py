@@ -3,12 +3,6 @@
 A small head file with the ledger's name says how many lines there were and what the last one was,
 so that a ledger that was deleted, or replaced by an earlier copy, is found as well.
 
-A ledger of the earlier form is a text file. It is read as it is; the first writing use takes it
-over into an SQLite file of the same name. The text file is kept under another name, and its last
-line says so: nobody can go on with it by mistake.
-
-SQLite files and small files that survive a crash and a power cut.
-
 What was committed or written is on the disk when the call returns. A ledger keeps SQLite's rollback
 journal: at rest it is one file, which can be copied, shared over a network and read where nothing
 may be written. A run's answers go through a write-ahead log, which costs one flush an answer but
@@ -27,19 +21,14 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from marginalsyn.errors import LedgerError, reason_of
 from marginalsyn.records.entries import (
     Header,
     Known,
-    Moved,
     Record,
     digest,
     distrust,
     now,
-    parse_line,
-    write_line,
 )
 from marginalsyn.records.totals import LedgerState, read_lines
 
@@ -145,8 +134,8 @@ def sync_folder(folder: Path) -> None:
 
 # How long to wait for another process that holds the lock.
 LOCK_SECONDS = 60.0
-_SQLITE = b"SQLite format 3\0"
-_BEGINS = b'{"record": "ledger"'
+# How the text files began that were ledgers of version 0.1.
+_TEXT = b'{"record": "ledger"'
 
 
 def head_path(path: Path) -> Path:
@@ -211,7 +200,6 @@ class LedgerFile:
         with self._guard, self._explained("written"):
             if self.path is not None:
                 make_folder(self.path.parent)
-                self._take_over(self.path, strict)
             with self._opened(create=True) as db, transaction(db):
                 head = _read_head(self.path)
                 book = _read_checked(_lines_of(db, self.path), head, self.path, strict)
@@ -258,16 +246,13 @@ class LedgerFile:
                         write_bytes(head_path(path), json.dumps(new).encode())
 
     def _present(self) -> list[bytes]:
-        if self.path is not None:
-            if not self.path.exists():
-                return []
-            text = self._text()
-            if text is not None:
-                return _lines_of_text(text, self.path)
-            with self._opened() as db:
-                return _lines_of(db, self.path)
-        with self._guard, self._opened() as db:
-            return _lines_of(db, None)
+        if self.path is None:
+            with self._guard, self._opened() as db:
+                return _lines_of(db, None)
+        if not self.path.exists():
+            return []
+        with self._opened() as db:
+            return _lines_of(db, self.path)
 
     @contextmanager
     def _opened(self, *, create: bool = False) -> Iterator[sqlite3.Connection]:
@@ -283,10 +268,15 @@ class LedgerFile:
         try:
             yield
         except (sqlite3.Error, OSError, NotImplementedError, UnicodeDecodeError) as error:
-            if is_busy(error) or isinstance(error, Timeout):
+            if is_busy(error):
                 raise LedgerError(
                     f"ledger ({self.path}) must be free, but another process has kept its lock for "
                     f"{LOCK_SECONDS:g} seconds; wait for it or stop it"
+                ) from error
+            if code(error) == "SQLITE_NOTADB" and self._begins_as_text():
+                raise LedgerError(
+                    f"ledger ({self.path}) must be an SQLite file, but it is a text file, as "
+                    "version 0.1 wrote it: a charge or a cap by version 0.2 takes it over"
                 ) from error
             if is_damaged(error):
                 raise LedgerError(distrust(self.path, f"it is damaged ({error})")) from error
@@ -296,45 +286,10 @@ class LedgerFile:
                 "run again"
             ) from error
 
-    def _take_over(self, path: Path, strict: bool) -> None:
-        """Turn a text file of the earlier form into an SQLite file, if it is one."""
-        if not path.exists() or self._text() is None:
-            return
-        # The lock of the version that wrote it, which may be at work.
-        with FileLock(f"{path}.lock", timeout=LOCK_SECONDS):
-            text = self._text()
-            if text is None:
-                return
-            head = _read_head(path)
-            book = _read_checked(_lines_of_text(text, path), head, path, strict)
-            path = path.resolve()
-            last = book.lines[-1] if book.lines else b""
-            moved = write_line(Moved(to=str(path), previous=digest(last), time=now()))
-            kept = path.with_name(f"{path.name}.text-{digest(text)[:8]}")
-            write_bytes(kept, text.removesuffix(b"\n") + b"\n" + moved + b"\n")
-            if book.lines:
-                # The head will know of this line, which the text file lacks if it is put back.
-                book.extend([book.seal()])
-            new = path.with_name(f".{path.name}.sqlite")
-            new.unlink(missing_ok=True)
-            with closing(open_file(new, create=True)) as db, transaction(db):
-                _insert(db, book.lines)
-            new.chmod(path.stat().st_mode & 0o777)
-            new.replace(path)
-            sync_folder(path.parent)
-
-    def _text(self) -> bytes | None:
-        """The contents of a text file of the earlier form; None where the file is SQLite's."""
+    def _begins_as_text(self) -> bool:
         assert self.path is not None
-        try:
-            open_file(self.path, wait=LOCK_SECONDS).close()
-        except sqlite3.DatabaseError as error:
-            if code(error) != "SQLITE_NOTADB":
-                raise
-            # Only now: whoever closes a file gives up the locks that its process has on it.
-            text = self.path.read_bytes()
-            return None if text.startswith(_SQLITE) else text
-        return None
+        # Only where it is no database: whoever closes a file gives up its process's locks on it.
+        return self.path.read_bytes().startswith(_TEXT)
 
 
 def _lines_of(db: sqlite3.Connection, path: Path | None) -> list[bytes]:
@@ -353,14 +308,3 @@ def _insert(db: sqlite3.Connection, lines: list[bytes]) -> None:
     db.execute("CREATE TABLE IF NOT EXISTS lines (number INTEGER PRIMARY KEY, line TEXT NOT NULL)")
     rows = [(line.decode(),) for line in lines]
     db.executemany("INSERT INTO lines (line) VALUES (?)", rows)
-
-
-def _lines_of_text(text: bytes, path: Path) -> list[bytes]:
-    """The lines of a text file; the last may be incomplete if no newline ends it."""
-    *lines, torn = text.split(b"\n")
-    if parse_line(torn) is not None:
-        # Whole but for its newline: it counts, though no caller knew that it was written.
-        lines.append(torn)
-    elif not lines and not (torn.startswith(_BEGINS) or _BEGINS.startswith(torn)):
-        raise LedgerError(distrust(path, "it is not a ledger"))
-    return lines

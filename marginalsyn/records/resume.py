@@ -34,7 +34,6 @@ from marginalsyn.records.runs import (
 from marginalsyn.records.workspace import Workspace, WorkspaceError
 
 if TYPE_CHECKING:
-    from marginalsyn.privacy.budget import Budget
     from marginalsyn.privacy.charges import Charge
     from marginalsyn.privacy.noise import Noise
 
@@ -112,18 +111,6 @@ class RunRecorder:
         journal = Journal.read(self._file(".journal"))
         journal.close()
         return journal.facts
-
-    def as_charged(self, budget: Budget) -> Budget:
-        """A run's budget, in the currency that the run was charged in if one goes on.
-
-        Runs of earlier versions were charged in rho, and go on as they began.
-        """
-        if not self.resume:
-            return budget
-        runs = interrupted(self.folder.parent, command=self.command, source=self.source)
-        runs = [run for run in runs if self.id in ("", run.card.id)]
-        kinds = {charge["cost"]["kind"] for run in runs[-1:] for charge in run.facts["charges"]}
-        return budget.in_rho if "zcdp" in kinds and "gdp" not in kinds else budget
 
     @property
     def day(self) -> date | None:

@@ -25,7 +25,6 @@ from marginalsyn.records.entries import (
     Entry,
     Header,
     Known,
-    Moved,
     Progress,
     Record,
     Settled,
@@ -261,11 +260,6 @@ def read_lines(lines: Sequence[bytes], path: Path | None, *, strict: bool = True
         record = parse_line(line)
         if record is None or (number == 1) != isinstance(record, Header):
             raise LedgerError(distrust(path, f"line {number} is not the record it should be"))
-        if isinstance(record, Moved):
-            raise LedgerError(
-                f"ledger ({path}) must be the one that is in use, but it is what was kept of it "
-                f"when {record.to} took its place; name that file"
-            )
         records.append(record)
     if strict and (problem := _problem(records, lines)):
         raise LedgerError(distrust(path, problem))
@@ -279,14 +273,9 @@ def _problem(records: Sequence[Record], lines: Sequence[bytes]) -> str | None:
     """What is wrong with the chain since the last line that vouches for all before it."""
     problem, running = None, hashlib.sha256()
     for i, (record, line) in enumerate(zip(records, lines, strict=True)):
-        before = records[i - 1].previous if i else None
         if isinstance(record, Chained):
             vouched = (record.lines, record.digest) == (i, running.hexdigest())
             problem = None if vouched else f"the lines before line {i + 1} have changed"
-        # Two runs may have written to a text file at once, although it was locked: two lines, not
-        # one line twice, then follow the same one.
-        elif before is not None and record.previous == before and line != lines[i - 1]:
-            pass
         elif i and record.previous != digest(lines[i - 1]):
             problem = problem or (
                 f"line {i + 1} does not follow line {i}: one was changed, moved or taken out"

@@ -274,7 +274,6 @@ def certify_release(
         True
     """
     check_origin(table, release, budget)
-    budget = recorder.as_charged(budget) if recorder else budget
     frame = Frame.of(release.schema, label)
     design = MomentPlan.of(frame, budget.gaussian, budget.neighbours)
     counted = [{"of": name, "sha256": digest} for name, digest, _ in _tables(release)]

@@ -32,8 +32,6 @@ from marginalsyn.privacy.rounded_normal import RoundedGaussian
 from marginalsyn.privacy.zcdp import eps_of, rho_of
 from marginalsyn.records.entries import Cap
 from marginalsyn.records.ledger import Ledger
-from marginalsyn.records.resume import RunRecorder
-from marginalsyn.records.runs import Journal
 from marginalsyn.release.folder import Release
 from marginalsyn.table.schema import Schema
 from marginalsyn.weights.columns import publish
@@ -268,45 +266,3 @@ def test_private_categories_add_their_delta_and_what_is_left_states_its_own_eps(
     rest = mechanism.rest
     assert rest.mu == spent[2].mu
     assert rest.eps == eps_of_mu(rest.mu, rest.delta) != rest.pure
-
-
-# -- runs of earlier versions ---------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("method", ["aim", "independent"])
-def test_an_interrupted_run_that_was_charged_in_rho_goes_on_as_it_was_charged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
-) -> None:
-    ledger, told, left = Ledger(tmp_path / "ledger"), Journal.append, 2
-    config = make_config(method, {"rows": 30})
-
-    def run(budget: Budget, **how: Any) -> Any:
-        table = PrivateTable.open(FRAME, SCHEMA, ledger=ledger)
-        with RunRecorder(tmp_path / "work", command="generate", **how) as recorder:
-            found = generate(table, config, budget, noise=make_noise(), recorder=recorder)
-            recorder.finish()
-        return found
-
-    def stop(self: Journal, answer: Any) -> None:
-        nonlocal left
-        left -= 1
-        if left < 0:
-            raise KeyboardInterrupt
-        told(self, answer)
-
-    monkeypatch.setattr(Journal, "append", stop)
-    with pytest.raises(KeyboardInterrupt):
-        run(Budget(eps=1).in_rho)
-    monkeypatch.setattr(Journal, "append", told)
-    (paid,) = ledger.read().charges
-    assert paid.cost == ZCDP(rho=rho_of(1, 1e-9))
-    _, statement = run(Budget(eps=1), resume=True)
-    assert statement.charges == (paid,)
-    assert statement.mu is None
-    assert statement.rho == pytest.approx(paid.rho)
-    assert {line.law for line in statement.samplers} <= {
-        "discrete Gaussian",
-        "exponential mechanism",
-    }
-    assert statement.problems() == []
-    assert len(ledger.read().charges) == 1

@@ -15,7 +15,7 @@ import time
 from contextlib import closing
 
 import pytest
-from stored_lines import as_text, lines_of, spoil
+from stored_lines import lines_of, spoil
 
 from marginalsyn import Charge, Ledger, Neighbours
 from marginalsyn.errors import BudgetError, LedgerError, UsageError
@@ -23,7 +23,7 @@ from marginalsyn.operations.origins import accounted
 from marginalsyn.privacy.charges import ZCDP, Approximate, Pure
 from marginalsyn.privacy.zcdp import eps_of
 from marginalsyn.records import ledger_file
-from marginalsyn.records.ledger_file import head_path, open_file
+from marginalsyn.records.ledger_file import open_file
 
 
 def charge(rho=0.01, neighbours=Neighbours.ADD_REMOVE, **rest):
@@ -311,53 +311,6 @@ def test_charges_that_another_ledger_holds_are_added(ledger):
 # Crashes
 
 
-def test_a_line_torn_anywhere_loses_no_acknowledged_charge(path, tmp_path):
-    """In a text file of the earlier form, which the next charge takes over."""
-    ledger = Ledger(path)
-    ledger.charge([charge(0.01)], run="kept")
-    number = len(lines_of(path))
-    ledger.charge([charge(0.02)], run="torn")
-    as_text(path)
-    whole = path.read_bytes()
-    kept = b"".join(line + b"\n" for line in lines_of(path)[:number])
-    other = tmp_path / "torn.ledger"
-    for end in range(len(kept), len(whole), 7):
-        other.unlink(missing_ok=True)
-        other.write_bytes(whole[:end])
-        head_path(other).unlink(missing_ok=True)
-        torn = Ledger(other)
-        # Only its newline missing, the line says all it had to say, so it counts.
-        runs = ["kept", "torn"] if end == len(whole) - 1 else ["kept"]
-        assert [e.run for e in torn.read().entries] == runs
-        torn.charge([charge(0.03)], run="after")
-        assert [e.run for e in torn.read().entries] == [*runs, "after"]
-        assert any(whole[:end] in old.read_bytes() for old in tmp_path.glob("torn.ledger.text-*"))
-
-
-def test_a_torn_first_line(path):
-    Ledger(path, source="clinic").charge([charge()])
-    header = lines_of(path)[0]
-    for end in range(0, len(header) + 1, 9):
-        path.unlink()
-        path.write_bytes(header[:end])
-        head_path(path).unlink(missing_ok=True)
-        ledger = Ledger(path, source="clinic")
-        assert ledger.read().charges == []
-        ledger.charge([charge()])
-        assert len(Ledger(path).read().charges) == 1
-        assert Ledger(path).read().source == "clinic"
-
-
-def test_torn_bytes_that_are_not_text(path):
-    Ledger(path).charge([charge()])
-    as_text(path)
-    with path.open("ab") as handle:
-        handle.write(b"\x00\xff\x80")
-    Ledger(path).charge([charge()])
-    assert len(Ledger(path).read().charges) == 2
-
-
-@pytest.mark.parametrize("form", ["sqlite", "text"])
 @pytest.mark.parametrize(
     "change",
     [
@@ -371,12 +324,10 @@ def test_torn_bytes_that_are_not_text(path):
         lambda lines: [lines[0].replace(b'"version": 1', b'"version": 2'), *lines[1:]],
     ],
 )
-def test_a_spoilt_ledger_is_not_used(path, change, form):
+def test_a_spoilt_ledger_is_not_used(path, change):
     ledger = Ledger(path)
     ledger.charge([charge(0.01)])
     ledger.charge([charge(0.02)])
-    if form == "text":
-        as_text(path)
     spoil(path, change)
     spoilt = path.read_bytes()
     for use in (

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from stored_lines import as_text, is_sqlite, lines_of, spoil
+from stored_lines import as_text, lines_of, spoil, store
 
 from marginalsyn import Charge, Ledger, Neighbours
 from marginalsyn.errors import BudgetError, LedgerError
@@ -21,16 +21,13 @@ def charge(rho=0.01, neighbours=Neighbours.ADD_REMOVE):
     return Charge(mechanism="gaussian", cost=ZCDP(rho=rho), neighbours=neighbours)
 
 
-@pytest.fixture(params=["sqlite", "text"])
-def path(request, tmp_path):
-    """A ledger of six lines: header, order, and four charges; in both forms."""
+@pytest.fixture
+def path(tmp_path):
+    """A ledger of six lines: header, order, and four charges."""
     ledger = Ledger(tmp_path / "l.jsonl", source="clinic")
     for number in range(4):
         ledger.charge([charge(0.01 * (number + 1))], run=f"run {number}")
-    if request.param == "text":
-        as_text(ledger.path)
     assert ledger.verify() == []
-    assert is_sqlite(ledger.path) == (request.param == "sqlite")
     return ledger.path
 
 
@@ -90,7 +87,7 @@ def test_without_its_head_the_end_is_not_vouched_for(path):
 def test_a_ledger_of_an_earlier_commit_is_read(tmp_path):
     """As commit e1d154d wrote it: no hold-out and nothing of a run's progress is recorded."""
     path = tmp_path / "l.jsonl"
-    path.write_bytes(EARLIER.read_bytes())
+    store(path, EARLIER.read_bytes().splitlines())
     ledger = Ledger(path)
     assert ledger.verify() == []
     book = ledger.read()
@@ -113,78 +110,18 @@ def test_a_ledger_of_an_earlier_commit_is_read(tmp_path):
     assert ledger.verify()
 
 
-def test_reading_a_text_file_does_not_change_it(tmp_path):
-    path = tmp_path / "l.jsonl"
-    path.write_bytes(EARLIER.read_bytes())
-    ledger = Ledger(path)
-    ledger.read(), ledger.verify(), ledger.total(), ledger.made(), ledger.check([])
-    assert path.read_bytes() == EARLIER.read_bytes()
-    assert list(tmp_path.iterdir()) == [path]
-
-
-@pytest.mark.parametrize("path", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("head", [True, False])
-def test_a_text_file_is_taken_over_whole_and_once(path, head):
+def test_a_text_file_of_version_0_1_is_refused_and_left_as_it_is(path, head):
     as_text(path)
-    path.chmod(0o640)
     if not head:
         head_path(path).unlink()
-    text, before = path.read_bytes(), Ledger(path).read()
-    Ledger(path).charge([charge(0.05)], run="first in SQLite")
-    ledger = Ledger(path)
-    assert is_sqlite(path)
-    assert path.stat().st_mode & 0o777 == 0o640
-    assert lines_of(path)[: len(before.lines)] == before.lines
-    assert ledger.read().charges == [*before.charges, charge(0.05)]
-    assert ledger.verify() == []
-    # What is kept of it can neither be charged nor read as a ledger, by this version or an earlier.
-    (kept,) = path.parent.glob("l.jsonl.text-*")
-    assert kept.read_bytes().startswith(text)
-    for use in (Ledger(kept).read, lambda: Ledger(kept).charge([charge()])):
-        with pytest.raises(LedgerError, match="took its place"):
+    text, ledger = path.read_bytes(), Ledger(path)
+    uses = (ledger.read, ledger.total, ledger.accept, lambda: ledger.charge([charge()]))
+    for use in (*uses, lambda: ledger.set_cap(1.0)):
+        with pytest.raises(LedgerError, match=r"version 0\.2 takes it over"):
             use()
-    # Nor can a copy of the text file, or of what was kept, that is put back.
-    for copy in (text, kept.read_bytes()):
-        path.unlink()
-        path.write_bytes(copy)
-        assert Ledger(path).verify()
-        with pytest.raises(LedgerError):
-            Ledger(path).charge([charge()])
-        assert path.read_bytes() == copy
-
-
-@pytest.mark.parametrize("path", ["text"], indirect=True)
-def test_a_text_file_that_was_changed_is_not_taken_over(path):
-    spoil(path, lambda lines: [*lines[:3], *lines[4:]])
-    text = path.read_bytes()
-    with pytest.raises(LedgerError, match="must be complete"):
-        Ledger(path).charge([charge()])
+    assert ledger.verify()
     assert path.read_bytes() == text
-
-
-@pytest.mark.parametrize("at", ["write_bytes", "open_file", "sync_folder"])
-def test_a_take_over_that_is_interrupted_is_done_again(tmp_path, monkeypatch, at):
-    from marginalsyn.records import ledger_file
-
-    path = tmp_path / "l.jsonl"
-    path.write_bytes(EARLIER.read_bytes())
-    before, original = Ledger(path).read().charges, getattr(ledger_file, at)
-
-    def interrupted(*args, **how):
-        if at == "open_file" and not how.get("create"):
-            return original(*args, **how)
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as broken:
-        broken.setattr(ledger_file, at, interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            Ledger(path).charge([charge()], run="interrupted")
-    assert Ledger(path).read().charges == before
-    ledger = Ledger(path, void_earlier_promises=True)
-    paid = charge(0.001, Neighbours.REPLACE)
-    ledger.charge([paid], run="next")
-    assert ledger.read().charges == [*before, paid]
-    assert ledger.verify() == []
 
 
 def test_a_break_can_be_accepted_and_stays_written_down(path):
@@ -199,23 +136,3 @@ def test_a_break_can_be_accepted_and_stays_written_down(path):
     assert Ledger(path).verify() == []
     spoil(path, lambda lines: [*lines[:3], *lines[4:]])
     assert Ledger(path).verify()
-
-
-@pytest.mark.parametrize("path", ["sqlite"], indirect=True)
-def test_two_that_wrote_at_once_although_locked_are_both_kept(path):
-    """As two runs may have written to a text file, which takes over what they wrote."""
-    first, second = path.with_name("a.jsonl"), path.with_name("b.jsonl")
-    for other in (first, second):
-        other.write_bytes(path.read_bytes())
-        Ledger(other).charge([charge()], run=other.stem)
-    twins = [lines_of(file)[-1] for file in (first, second)]
-    as_text(path)
-    spoil(path, lambda lines: [*lines, *twins])
-    ledger = Ledger(path)
-    assert ledger.verify() == []
-    assert [entry.run for entry in ledger.read().entries][-2:] == ["a", "b"]
-    ledger.charge([charge()], run="c")
-    assert ledger.verify() == []
-    assert [entry.run for entry in ledger.read().entries][-3:] == ["a", "b", "c"]
-    spoil(path, lambda lines: [*lines[:6], *lines[7:]])
-    assert ledger.verify()

@@ -10,15 +10,8 @@ from pathlib import Path
 Lines = list[bytes]
 
 
-def is_sqlite(path: Path) -> bool:
-    """Whether it is an SQLite file; else it is a text file of the earlier form."""
-    return path.read_bytes().startswith(b"SQLite format 3\0")
-
-
 def lines_of(path: Path) -> Lines:
     """Every line in its order."""
-    if not is_sqlite(path):
-        return path.read_bytes().splitlines()
     with closing(sqlite3.connect(path)) as db:
         rows = db.execute("SELECT line FROM lines ORDER BY number").fetchall()
     return [line.encode() for (line,) in rows]
@@ -26,18 +19,23 @@ def lines_of(path: Path) -> Lines:
 
 def spoil(path: Path, change: Callable[[Lines], Lines]) -> None:
     """Change the lines behind the ledger's back."""
-    lines = change(lines_of(path))
-    if not is_sqlite(path):
-        path.write_bytes(b"".join(line + b"\n" for line in lines))
-        return
+    store(path, change(lines_of(path)))
+
+
+def store(path: Path, lines: Lines) -> None:
+    """Make these the lines of a ledger, in its file or in a new one."""
     with closing(sqlite3.connect(path)) as db, db:
+        db.execute("PRAGMA application_id=0x6D73796E")
+        db.execute(
+            "CREATE TABLE IF NOT EXISTS lines (number INTEGER PRIMARY KEY, line TEXT NOT NULL)"
+        )
         db.execute("DELETE FROM lines")
         rows = [(line.decode(),) for line in lines]
         db.executemany("INSERT INTO lines (line) VALUES (?)", rows)
 
 
 def as_text(path: Path) -> None:
-    """Give a ledger the form that it had before it was an SQLite file; its head stays."""
+    """Give a ledger the form that it had in version 0.1; its head stays."""
     lines = lines_of(path)
     path.unlink()
     path.write_bytes(b"".join(line + b"\n" for line in lines))
