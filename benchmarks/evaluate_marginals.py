@@ -19,7 +19,7 @@ import pandas as pd
 from measures import peak_mb
 
 from marginalsyn import datasets
-from marginalsyn.evaluation.marginals import marginal_errors
+from marginalsyn.plugins.reports.marginal_errors import marginal_errors
 from marginalsyn.table.codec import Codec
 
 

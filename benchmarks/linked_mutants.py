@@ -144,7 +144,7 @@ LINKED = (
     Mutant(
         "fresh-sample-splits-persons",
         "the yardstick of linked tables takes rows of a person for rows of strangers",
-        "marginalsyn/evaluation/marginals.py",
+        "plugins/reports/marginal_errors.py",
         "        if groups is None:\n",
         "        if groups is None or True:\n",
         (EVALUATED, "-k", "rows_of_a_person_together"),

@@ -10,7 +10,7 @@ import pandas as pd
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, roc_auc_score
 
-from marginalsyn.evaluation.marginals import marginal_errors
+from marginalsyn.plugins.reports.marginal_errors import marginal_errors
 
 
 def two_way_tv(real: np.ndarray, synthetic: np.ndarray, domain: Mapping[str, int]) -> float:

@@ -28,8 +28,8 @@ from sklearn.metrics import log_loss
 from marginalsyn import datasets
 from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import make_config, make_weights
-from marginalsyn.evaluation.marginals import marginal_errors
 from marginalsyn.host import generate, weigh
+from marginalsyn.plugins.reports.marginal_errors import marginal_errors
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.noise import make_noise
 from marginalsyn.release.folder import Release

@@ -52,8 +52,8 @@ from marginalsyn import datasets
 from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import Target, make_config, make_weights
 from marginalsyn.errors import MarginalsynError
-from marginalsyn.evaluation.marginals import marginal_errors
 from marginalsyn.host import generate, weigh
+from marginalsyn.plugins.reports.marginal_errors import marginal_errors
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.noise import make_noise
 from marginalsyn.release.folder import Release

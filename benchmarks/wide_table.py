@@ -27,8 +27,8 @@ from measures import peak_mb
 from marginalsyn import datasets
 from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import make_config
-from marginalsyn.evaluation.marginals import marginal_errors
 from marginalsyn.host import generate
+from marginalsyn.plugins.reports.marginal_errors import marginal_errors
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.noise import make_noise
 from marginalsyn.table.codec import Codec

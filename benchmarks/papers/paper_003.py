@@ -24,8 +24,8 @@ from tables import Coded, read_coded
 
 from benchmarks.papers.exhibits import Ask, Found, Job, mean_of
 from marginalsyn import datasets
-from marginalsyn.evaluation.marginals import marginal_errors
 from marginalsyn.plugins.reports import baselines
+from marginalsyn.plugins.reports.marginal_errors import marginal_errors
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.design import CodedRows, Task

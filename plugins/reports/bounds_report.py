@@ -15,7 +15,6 @@ from marginalsyn.certificates.certifying import MOMENTS, VACUOUS
 from marginalsyn.certificates.excess import MomentErrors, bound_excess, fit_in_ball, mean_loss
 from marginalsyn.certificates.linear_models import Frame
 from marginalsyn.errors import UsageError
-from marginalsyn.evaluation.marginals import marginal_errors
 from marginalsyn.evaluation.reports import (
     Block,
     Blocks,
@@ -28,6 +27,7 @@ from marginalsyn.evaluation.reports import (
     each_variant,
 )
 from marginalsyn.evaluation.view import Fold, Item, Note, Table
+from marginalsyn.plugins.reports.marginal_errors import marginal_errors
 from marginalsyn.progress import Progress
 from marginalsyn.table.design import CodedRows, scaled_slots
 

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from marginalsyn.evaluation.marginals import share_table
 from marginalsyn.evaluation.reports import (
     Block,
     Blocks,
@@ -27,6 +26,7 @@ from marginalsyn.evaluation.reports import (
 )
 from marginalsyn.evaluation.scores import delong, standard_error
 from marginalsyn.evaluation.view import Item, Table
+from marginalsyn.plugins.reports.marginal_errors import share_table
 from marginalsyn.progress import Progress
 from marginalsyn.table.design import CodedRows, scaled_features, scaled_slots
 from marginalsyn.table.energy import distance_matrix, energy_distance, mmd

@@ -9,7 +9,6 @@ import numpy as np
 
 from marginalsyn.evaluation.charts import Bar, Dots, Series, Shares
 from marginalsyn.evaluation.linked import MOST_CELLS, LinkedCodes, far, links_of
-from marginalsyn.evaluation.marginals import marginal_errors, sampling_errors
 from marginalsyn.evaluation.reports import Block, Blocks, Case, Fact, Options, RealData, Report
 from marginalsyn.evaluation.verdict import (
     FRESH,
@@ -24,6 +23,7 @@ from marginalsyn.evaluation.verdict import (
 )
 from marginalsyn.evaluation.view import Group, Item, Legend, Note, Table, number
 from marginalsyn.people.views import count_name
+from marginalsyn.plugins.reports.marginal_errors import marginal_errors, sampling_errors
 
 if TYPE_CHECKING:
     from marginalsyn.people.tree import LinkedSchema

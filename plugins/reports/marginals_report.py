@@ -11,13 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from marginalsyn.evaluation.charts import Matrix, Series, Shares
-from marginalsyn.evaluation.marginals import (
-    Columns,
-    marginal_errors,
-    rare_groups,
-    sampling_errors,
-    share_table,
-)
 from marginalsyn.evaluation.reports import (
     Block,
     Blocks,
@@ -34,6 +27,13 @@ from marginalsyn.evaluation.reports import (
 )
 from marginalsyn.evaluation.verdict import Verdict, compare_marginals, judge_marginals
 from marginalsyn.evaluation.view import Fold, Group, Item, Legend, Note, Table, number
+from marginalsyn.plugins.reports.marginal_errors import (
+    Columns,
+    marginal_errors,
+    rare_groups,
+    sampling_errors,
+    share_table,
+)
 from marginalsyn.progress import Progress
 from marginalsyn.table.design import CodedRows
 

@@ -14,9 +14,9 @@ from marginalsyn.contract import (
     make_weights,
     option,
 )
+from marginalsyn.plugins.weights.label_weights import LabelWeights
 from marginalsyn.plugins.weights.rake_dp_mlp import RakeDpMlp
 from marginalsyn.weights.conditional import has_label
-from marginalsyn.weights.label_weights import LabelWeights
 
 if TYPE_CHECKING:
     from marginalsyn.access.private_table import Unprotected

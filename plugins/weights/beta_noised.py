@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from marginalsyn.contract import WeightEstimator, option
 from marginalsyn.errors import UsageError
+from marginalsyn.plugins.weights.label_weights import LabelWeights
 from marginalsyn.weights.coefficients import NoisyCoefficients, NoisyRegression
 from marginalsyn.weights.conditional import check_label, check_target
-from marginalsyn.weights.label_weights import LabelWeights
 
 if TYPE_CHECKING:
     from marginalsyn.contract import Target

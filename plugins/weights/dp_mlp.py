@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from marginalsyn.contract import LogWeights, Plan, WeightConfig, WeightEstimator, option
+from marginalsyn.plugins.weights.label_weights import LabelWeights, signal_share
 from marginalsyn.privacy.charges import SubsampledGaussian
 from marginalsyn.privacy.composition import find_noise_multiplier
 from marginalsyn.table.features import FeatureRows, Features
@@ -18,7 +19,6 @@ from marginalsyn.weights.conditional import check_label, check_target, has_label
 from marginalsyn.weights.dense import check_layers, check_number
 from marginalsyn.weights.dp_sgd import Persons, Training, train
 from marginalsyn.weights.label_correction import NETWORK_STEPS
-from marginalsyn.weights.label_weights import LabelWeights, signal_share
 from marginalsyn.weights.logistic import REFERENCE
 from marginalsyn.weights.per_row import RowNetwork, build_network, choose_engine, chunk_rows
 

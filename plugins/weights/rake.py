@@ -20,17 +20,17 @@ from marginalsyn.contract import (
 from marginalsyn.errors import UsageError
 from marginalsyn.graphical.estimation import estimate_total
 from marginalsyn.graphical.one_way import L1_PER_CELL
-from marginalsyn.privacy.selection import ExponentialMechanism
-from marginalsyn.privacy.zcdp import gaussian_sigma
-from marginalsyn.release.folder import Release
-from marginalsyn.table.codec import Codec
-from marginalsyn.weights.columns import check_bought, read_bought
-from marginalsyn.weights.marginal_choice import (
+from marginalsyn.plugins.weights.marginal_choice import (
     Choosing,
     choose_marginals,
     label_and_others,
     predict_marginals,
 )
+from marginalsyn.privacy.selection import ExponentialMechanism
+from marginalsyn.privacy.zcdp import gaussian_sigma
+from marginalsyn.release.folder import Release
+from marginalsyn.table.codec import Codec
+from marginalsyn.weights.columns import check_bought, read_bought
 from marginalsyn.weights.prediction import predict_share
 from marginalsyn.weights.raking import Answers, Cells, Choice, choose, fit, outlook, unreachable
 
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 
     from marginalsyn.access.visit import Visit
     from marginalsyn.contract import Target
+    from marginalsyn.plugins.weights.marginal_choice import Columns
     from marginalsyn.privacy.budget import Budget
     from marginalsyn.privacy.charges import Charge
     from marginalsyn.progress import Progress
     from marginalsyn.weights.columns import Bought
-    from marginalsyn.weights.marginal_choice import Columns
 
 REFERENCE = "https://arxiv.org/abs/2201.12677"
 SELECT_SHARE = 0.1

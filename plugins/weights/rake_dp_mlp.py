@@ -10,9 +10,9 @@ import numpy as np
 
 from marginalsyn.contract import LogWeights, Plan, WeightConfig, WeightEstimator, option
 from marginalsyn.errors import UsageError
+from marginalsyn.plugins.weights.label_weights import LabelWeights, keep_measured
 from marginalsyn.plugins.weights.rake import RakeConfig
 from marginalsyn.weights.conditional import has_label
-from marginalsyn.weights.label_weights import LabelWeights, keep_measured
 from marginalsyn.weights.per_row import choose_engine
 
 if TYPE_CHECKING:

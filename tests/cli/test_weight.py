@@ -13,8 +13,8 @@ from marginalsyn.errors import UsageError
 from marginalsyn.generators.independent import Independent
 from marginalsyn.operations.operation import Session
 from marginalsyn.operations.weight import Weight
+from marginalsyn.plugins.weights.label_weights import LabelWeights
 from marginalsyn.release.folder import Release
-from marginalsyn.weights.label_weights import LabelWeights
 
 
 @pytest.fixture

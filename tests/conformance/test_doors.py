@@ -229,7 +229,7 @@ POST = {
     "marginalsyn/generators/privbayes.py": "which candidates are scored, rows from noisy tables",
     "plugins/points/support_points_gp.py": "points fitted to a released potential",
     "plugins/weights/dp_mlp.py": "first parameters",
-    "marginalsyn/weights/label_weights.py": "first units, rehearsals on released rows",
+    "plugins/weights/label_weights.py": "first units, rehearsals on released rows",
 }
 
 
@@ -241,7 +241,7 @@ OTHERS = {
     "plugins/audit/testkit/weights.py": "the test kit's made-up tables",
     "marginalsyn/access/prepaid_budget.py": "post-processing of a run that goes on",
     "marginalsyn/table/codec.py": "a table without rows",
-    "marginalsyn/weights/label_weights.py": "first units from a public number, a network to load",
+    "plugins/weights/label_weights.py": "first units from a public number, a network to load",
     "marginalsyn/weights/label_correction.py": "a layer that starts at zero, whatever is drawn",
     "plugins/points/point_generator.py": "trials of a width on released points",
     "plugins/points/kme.py": "public waves, the same for all tables",
@@ -403,7 +403,7 @@ def test_paid_visits_are_known() -> None:
 
 # Exact looks at paid rows: mechanisms, each of which hands on noised values only.
 EXACT = {
-    "marginalsyn/weights/label_weights.py": "sums of clipped gradients, rounded, paid for, noised",
+    "plugins/weights/label_weights.py": "sums of clipped gradients, rounded, paid for, noised",
     "marginalsyn/access/visit.py": "the door itself",
     "marginalsyn/access/private_table.py": "the door itself",
     "marginalsyn/purchases/purchase.py": "whole counts of a column, for quantiles and histograms",

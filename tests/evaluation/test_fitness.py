@@ -13,7 +13,6 @@ import pytest
 from marginalsyn import Budget, PrivateTable, Schema, evaluate, make_noise
 from marginalsyn.contract import make_config
 from marginalsyn.evaluation.headline import words
-from marginalsyn.evaluation.marginals import rare_groups
 from marginalsyn.evaluation.verdict import (
     CARE,
     FIT,
@@ -28,6 +27,7 @@ from marginalsyn.evaluation.verdict import (
     word_of,
 )
 from marginalsyn.host import generate
+from marginalsyn.plugins.reports.marginal_errors import rare_groups
 from marginalsyn.release.folder import Release
 from marginalsyn.table.design import CodedRows
 

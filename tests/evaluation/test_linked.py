@@ -13,10 +13,10 @@ from click.testing import Result
 
 from marginalsyn import Evaluation, evaluate
 from marginalsyn.errors import UsageError
-from marginalsyn.evaluation.marginals import sampling_errors
 from marginalsyn.evaluation.verdict import FRESH, LINKS, TABLES
 from marginalsyn.people.tree import LinkedSchema, LinkedTable
 from marginalsyn.plugins.reports.links_report import OWN_RELINKED, RELEASE
+from marginalsyn.plugins.reports.marginal_errors import sampling_errors
 from marginalsyn.table.schema import Schema
 
 TREE = LinkedSchema(

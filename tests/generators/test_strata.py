@@ -10,10 +10,10 @@ import pytest
 
 from marginalsyn import Synthesizer
 from marginalsyn.errors import SchemaError, UsageError
-from marginalsyn.evaluation.marginals import marginal_errors
 from marginalsyn.generators.auto import AutoConfig
 from marginalsyn.generators.clique_tree import CliqueTreeConfig
 from marginalsyn.plugins.audit.testkit.generators import run_generator
+from marginalsyn.plugins.reports.marginal_errors import marginal_errors
 from marginalsyn.plugins.reports.marginals_report import strata_errors
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.table.codec import Codec

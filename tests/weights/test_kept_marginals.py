@@ -9,7 +9,7 @@ import pandas as pd
 
 from marginalsyn import Schema
 from marginalsyn.contract import LogWeights, Measurement, Target
-from marginalsyn.weights.label_weights import keep_measured
+from marginalsyn.plugins.weights.label_weights import keep_measured
 
 SCHEMA = Schema.from_domain({"a": 3, "b": 4, "y": 2}).model_copy(update={"label": "y"})
 PAIRS = (("a", "b"), ("b", "y"))

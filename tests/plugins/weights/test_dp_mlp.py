@@ -14,6 +14,7 @@ from marginalsyn.contract import Target
 from marginalsyn.errors import UsageError
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.plugins.weights.dp_mlp import DpMlpConfig
+from marginalsyn.plugins.weights.label_weights import signal_share
 from marginalsyn.privacy import rounded_normal as normal
 from marginalsyn.privacy.charges import SubsampledGaussian
 from marginalsyn.privacy.composition import compose, find_noise_multiplier
@@ -22,7 +23,6 @@ from marginalsyn.privacy.noise import SecureNoise, SeededNoise
 from marginalsyn.privacy.rounded_normal import RoundedGaussian
 from marginalsyn.privacy.zcdp import rho_of
 from marginalsyn.weights.dp_sgd import Training, noise_steps, private_gradient, train
-from marginalsyn.weights.label_weights import signal_share
 from marginalsyn.weights.per_row import (
     ENGINES,
     TENSORFLOW,

@@ -23,12 +23,12 @@ from marginalsyn.errors import ReleaseError, UsageError
 from marginalsyn.generators.independent import IndependentConfig
 from marginalsyn.host import generate, weigh
 from marginalsyn.plugins.audit.testkit.weights import weight_run
+from marginalsyn.plugins.weights.marginal_choice import choose_marginals
 from marginalsyn.plugins.weights.rake import RakeConfig
 from marginalsyn.privacy.gdp import selection_mu
 from marginalsyn.release.folder import Release
 from marginalsyn.table.codec import Codec
 from marginalsyn.weights.columns import publish
-from marginalsyn.weights.marginal_choice import choose_marginals
 
 NAMES = ["a", "b", "c", "d", "y"]
 
