@@ -325,12 +325,8 @@ def _narrow(value: np.ndarray) -> np.ndarray:
     """Whole numbers in as few bytes as they take."""
     if value.dtype.kind != "i" or not value.size:
         return value
-    kinds = (np.int8, np.int16, np.int32)
-    low, high = int(value.min()), int(value.max())
-    for kind in kinds:
-        if np.iinfo(kind).min <= low and high <= np.iinfo(kind).max:
-            return value.astype(kind)
-    return value
+    # The kind of a negative number has room for as large ones above nought, less one.
+    return value.astype(np.min_scalar_type(min(int(value.min()), -1 - int(value.max()))))
 
 
 def _distrust(path: Path, what: str) -> str:

@@ -17,6 +17,7 @@ import numpy as np
 
 from marginalsyn.errors import UsageError
 from marginalsyn.graphical.estimation import draw_possible
+from marginalsyn.plugins.networks.adversarial import TEMPERATURE, Layout
 from marginalsyn.plugins.networks.heads import Heads
 from marginalsyn.table.design import Scheme, resample
 from marginalsyn.weights.dense import Layers, forward
@@ -329,7 +330,6 @@ def _check(scheme: str) -> None:
         raise UsageError(f"scheme ({scheme}) must be one of {', '.join(SCHEMES)}")
 
 
-TEMPERATURE = 0.5
 # Rows made for each that is wanted: the margins are set by drawing among them.
 SPARE = 4
 
@@ -350,39 +350,32 @@ def made(
         for number, (name, size) in enumerate(schema.domain.items())
     }
     heads = Heads(schema, shares)
-    choices = sum(head.choices for head in heads.heads)
+    layout = Layout(heads, (), 0)
     trained = WeightedGenerator(loss=loss, **options).fit(
         heads.rows(source, rng),
         weights,
         rng,
-        head=head_of(heads),
-        outputs=sum(head.outputs for head in heads.heads),
-        draws=choices,
+        head=head_of(layout),
+        outputs=layout.sizes[1],
+        draws=layout.choices,
         report=lambda done: progress.report("train", fraction=0.9 * done),
     )
 
     def codes(count: int) -> np.ndarray:
-        outputs, gumbel = trained(count, rng), rng.gumbel(size=(count, choices))
-        columns = []
-        for head in heads.heads:
-            own, outputs = np.split(outputs, [head.outputs], axis=1)
-            noise, gumbel = np.split(gumbel, [head.choices], axis=1)
-            columns.append(head.codes(own, noise))
+        parts = layout.parts(trained(count, rng), rng.gumbel(size=(count, layout.choices)))
+        columns = [head.codes(own, noise) for _, head, own, noise in parts]
         return np.column_stack(columns).astype(np.int32)
 
     return draw_possible(schema, SPARE * rows, codes, rng)
 
 
-def head_of(heads: Heads) -> Head:
+def head_of(layout: Layout) -> Head:
     """Outputs and uniform numbers as the vectors of rows: hard choices with soft gradients."""
 
     def vectors(outputs: Any, uniform: Any, _: Any) -> Any:
         gumbel = -jnp.log(-jnp.log(jnp.clip(uniform, 1e-7, 1 - 1e-7)))
-        parts, out, pick = [], 0, 0
-        for head in heads.heads:
-            own = outputs[:, out : out + head.outputs]
-            noise = gumbel[:, pick : pick + head.choices]
-            out, pick = out + head.outputs, pick + head.choices
+        parts = []
+        for _, head, own, noise in layout.parts(outputs, gumbel):
             present: Any = 1.0
             if head.choices:
                 soft = jax.nn.softmax((own[:, int(head.ordered) :] + noise) / TEMPERATURE)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from marginalsyn.evaluation import marginals
+from marginalsyn.plugins.reports import marginal_errors as marginals
 from marginalsyn.plugins.reports.marginal_errors import marginal_errors, sampling_errors
 
 SIZES = {"a": 2, "b": 3, "c": 4, "d": 2}
