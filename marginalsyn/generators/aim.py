@@ -8,8 +8,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from marginalsyn.contract import Measurement, Plan, Synthesis, option
-from marginalsyn.generators.batch_selection import Chooser, batch_size, one_way_share
-from marginalsyn.generators.forecast import advise, forecast
+from marginalsyn.generators.batch_selection import (
+    Chooser,
+    advise,
+    batch_size,
+    forecast,
+    one_way_share,
+)
 from marginalsyn.generators.marginals import MarginalKnobs, WorkloadGenerator
 from marginalsyn.generators.workload import Columns, model_pairs, not_yet_known
 from marginalsyn.graphical.one_way import OneWay

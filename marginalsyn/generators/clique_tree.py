@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from marginalsyn.contract import Plan, Synthesis, option
-from marginalsyn.generators.batch_selection import NARROW
+from marginalsyn.generators.batch_selection import NARROW, advise, forecast_chain
 from marginalsyn.generators.candidate_errors import CandidateErrors
-from marginalsyn.generators.forecast import advise, forecast_chain
 from marginalsyn.generators.marginals import MarginalKnobs, WorkloadGenerator
 from marginalsyn.generators.workload import Columns, not_yet_known, strata_pairs
 from marginalsyn.graphical import model as pgm

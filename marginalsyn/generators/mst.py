@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from marginalsyn.contract import Plan, Synthesis
+from marginalsyn.generators.batch_selection import forecast
 from marginalsyn.generators.candidate_errors import CandidateErrors
-from marginalsyn.generators.forecast import forecast
 from marginalsyn.generators.marginals import ESTIMATOR, MERGE, MarginalConfig, MarginalGenerator
 from marginalsyn.generators.workload import Columns, not_yet_known
 from marginalsyn.privacy.budget import Budget

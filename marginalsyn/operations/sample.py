@@ -285,7 +285,7 @@ class Steer(Reported, OfRelease["releases.Release"]):
 
         from marginalsyn.operations.origins import find_origin, rows_of
         from marginalsyn.release.folder import preflight
-        from marginalsyn.steering.steering import steer
+        from marginalsyn.steering import steer
 
         stated = {**self._from_file(), **(self.targets or {})}
         if not stated:

@@ -78,8 +78,8 @@ class InferSchema(Writing, Drafting, Operation[Any]):
 
     def run(self, session: Session = PYTHON) -> Result[Any]:
         """Read the rows, and write the draft."""
+        from marginalsyn.drafting.check import propose_rules
         from marginalsyn.drafting.draft import draft_schema
-        from marginalsyn.drafting.proposals import propose_rules
         from marginalsyn.operations.linked_draft import holds_several, table_of
         from marginalsyn.table.schema import Schema
 
@@ -161,9 +161,8 @@ class CheckSchema(Separated, OfPersons, Operation[Any]):
 
     def run(self, session: Session = PYTHON) -> Result[Any]:
         """Read the rows, and count."""
-        from marginalsyn.drafting.check import check_data, layout_problems
+        from marginalsyn.drafting.check import check_data, layout_problems, rule_counts
         from marginalsyn.drafting.person_columns import check_unit, find_person_columns
-        from marginalsyn.drafting.proposals import rule_counts
         from marginalsyn.operations.linked import find_linked
         from marginalsyn.sources.source import open_source
         from marginalsyn.table.schema import Schema

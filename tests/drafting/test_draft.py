@@ -13,10 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marginalsyn.access.private_table import PrivateTable
-from marginalsyn.drafting.check import check_data, layout_problems
+from marginalsyn.drafting.check import check_data, layout_problems, propose_rules, rule_counts
 from marginalsyn.drafting.draft import draft_schema, infer_schema
 from marginalsyn.drafting.drafted import widen
-from marginalsyn.drafting.proposals import propose_rules, rule_counts
 from marginalsyn.errors import DataError, SchemaError
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn

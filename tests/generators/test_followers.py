@@ -18,7 +18,7 @@ from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.noise import make_noise
 from marginalsyn.release.folder import Release
 from marginalsyn.release.sampling import sample
-from marginalsyn.steering.steering import steer
+from marginalsyn.steering import steer
 from marginalsyn.table.keeping import broken_rules
 from marginalsyn.table.schema import Schema
 

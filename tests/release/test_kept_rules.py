@@ -23,7 +23,7 @@ from marginalsyn.records.ledger import Ledger
 from marginalsyn.release.folder import Release
 from marginalsyn.release.linked import tree_problems
 from marginalsyn.release.sampling import sample
-from marginalsyn.steering.steering import steer
+from marginalsyn.steering import steer
 from marginalsyn.table.keeping import broken_rules
 from marginalsyn.table.schema import Schema
 from tests.support.clinic_tables import TREE, clinic, write

@@ -17,7 +17,7 @@ from marginalsyn.plugins.audit.testkit.generators import (
 )
 from marginalsyn.registry import GENERATORS, find
 from marginalsyn.release.folder import Release
-from marginalsyn.steering.steering import METHODS, rake, read_margins, steer
+from marginalsyn.steering import METHODS, rake, read_margins, steer
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.frames import frame_problems
 from marginalsyn.table.schema import Schema

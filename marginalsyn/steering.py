@@ -1,4 +1,4 @@
-"""Steering a release to margins that are stated in public: post-processing, so it costs nothing.
+"""Steers a release to margins that are stated in public: post-processing, which costs nothing.
 
 A user who wants half of the rows to be ill says so. Every row of the release is weighted by how
 much likelier its values are under the stated margins (all at once by raking), and a new table is
