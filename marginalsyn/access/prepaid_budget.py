@@ -215,27 +215,20 @@ class PrepaidBudget:
         """The payments so far, as charges; what was spent as a whole counts in full."""
         # Rounded up: a sum in floating point may lack its last bit.
         sums = {pot: math.fsum(self._paid(pot)) * (1 + 1e-15) for pot in self._spent}
-        costs: list[GDP | ZCDP | Pure | Approximate] = [
-            GDP(mu=mu_of_amount(sums["mu"]), rho=sums["within"]),
-            ZCDP(rho=sums["rho"]),
-            Pure(eps=sums["range"], bounded_range=True),
-            Pure(eps=sums["eps"]),
-            Approximate(eps=0.0, delta=sums["delta"]),
-        ]
-        amounts = (sums["mu"], sums["rho"], sums["range"], sums["eps"], sums["delta"])
-        return [
-            *self._paid_whole,
-            *(
-                Charge(
-                    mechanism=self.charges[-1].mechanism,
-                    purpose="the first counts of a run that was stopped",
-                    neighbours=self.neighbours,
-                    cost=cost,
-                )
-                for cost, amount in zip(costs, amounts, strict=True)
-                if amount
-            ),
-        ]
+        costs: dict[str, GDP | ZCDP | Pure | Approximate] = {
+            "mu": GDP(mu=mu_of_amount(sums["mu"]), rho=sums["within"]),
+            "rho": ZCDP(rho=sums["rho"]),
+            "range": Pure(eps=sums["range"], bounded_range=True),
+            "eps": Pure(eps=sums["eps"]),
+            "delta": Approximate(eps=0.0, delta=sums["delta"]),
+        }
+        known: dict[str, Any] = {
+            "mechanism": self.charges[-1].mechanism,
+            "purpose": "the first counts of a run that was stopped",
+            "neighbours": self.neighbours,
+        }
+        paid = [Charge(**known, cost=cost) for pot, cost in costs.items() if sums[pot]]
+        return [*self._paid_whole, *paid]
 
     def check_open(self) -> None:
         """Raise BudgetError if the visit was closed."""

@@ -35,12 +35,13 @@ from marginalsyn.graphical.estimation import estimate_total
 from marginalsyn.graphical.exact_margins import public_answers
 from marginalsyn.graphical.soft_rows import SoftTable, fit_rows
 from marginalsyn.privacy.charges import Neighbours
+from marginalsyn.release.folder import Release
+from marginalsyn.release.staging import as_written
 from marginalsyn.table.keeping import Following
 from marginalsyn.table.numeric import NumberColumn
 
 if TYPE_CHECKING:
     from marginalsyn.contract import Measurement, Model
-    from marginalsyn.release.folder import Release
     from marginalsyn.table.schema import Schema
 
 Target = Literal["population", "table"]
@@ -97,7 +98,8 @@ class Evidence:
                 "auto, aim, mst, clique-tree, privbayes, all-marginals, fixed-marginals or "
                 "independent"
             )
-        found = cls.read(model, release.measurements(), release.schema, statement.neighbours)
+        with as_written(f"model ({model.kind}) and measurements"):
+            found = cls.read(model, release.measurements(), release.schema, statement.neighbours)
         noise: dict[Any, Any] = {
             c.details["column"]: c.details["sigma"]
             for c in statement.charges

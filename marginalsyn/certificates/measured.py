@@ -30,7 +30,7 @@ from marginalsyn.certificates.excess_plan import PURPOSE, SLACK, MeasuredPlan, M
 from marginalsyn.certificates.least_loss import Chunk, Objective, minimise
 from marginalsyn.certificates.linear_models import Measure, Problem
 from marginalsyn.contract import plain
-from marginalsyn.errors import MarginalsynError, ReleaseError, UsageError
+from marginalsyn.errors import MarginalsynError, UsageError
 from marginalsyn.graphical.estimation import estimate_total
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import covers
@@ -40,6 +40,7 @@ from marginalsyn.records.resume import RunRecorder
 from marginalsyn.registry import needed_part
 from marginalsyn.release.folder import Release, check_folder
 from marginalsyn.release.linked import TableRelease, is_linked_release
+from marginalsyn.release.staging import as_written
 from marginalsyn.table.design import CodedRows
 from marginalsyn.table.schema import Schema
 
@@ -214,11 +215,8 @@ def read_measured(release: Release) -> list[dict[str, Any]]:
     """The measured certificates of a release, unchecked; none if it has none."""
     if MEASURED not in release.statement.files:
         return []
-    found = release._json(MEASURED)
-    entries = found.get("certificates") if isinstance(found, dict) else None
-    if not isinstance(entries, list) or not all(isinstance(one, dict) for one in entries):
-        raise ReleaseError(f"{MEASURED} must hold a list of certificates")
-    return entries
+    with as_written(f"{MEASURED}, a list of certificates,"):
+        return [dict(entry) for entry in release._json(MEASURED)["certificates"]]
 
 
 def measured_problems(release: Release) -> list[str]:
@@ -226,11 +224,9 @@ def measured_problems(release: Release) -> list[str]:
     entries = read_measured(release)
     found, rho = [], 0.0
     for number, entry in enumerate(entries, 1):
-        try:
+        with as_written(f"{MEASURED}, certificate {number},"):
             rho += float(entry["rho"])
             found += [f"{MEASURED}, certificate {number}: {p}" for p in _wrong(release, entry)]
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
-            found.append(f"{MEASURED}, certificate {number}, must be as it was written: {error}")
     paid = sum(c.rho or 0.0 for c in release.statement.charges if c.purpose == PURPOSE)
     if not covers(paid, rho):
         found.append(f"charges (rho {paid:.6g}) must cover what {MEASURED} cost (rho {rho:.6g})")
@@ -318,14 +314,14 @@ def verify(path: str | Path) -> list[str]:
         >>> verify("release")
         []
     """
-    found = check_folder(path)
-    if found:
-        return found
     try:
-        release = (TableRelease if is_linked_release(path) else Release).read(path)
-        if MOMENTS in release.statement.files:
-            moments = needed_part(MOMENT_CERTIFICATE, f"the check of {MOMENTS}")
-            found = moments.problems(release)
-        return found + measured_problems(release)
+        with as_written(f"release ({path})"):
+            if found := check_folder(path):
+                return found
+            release = (TableRelease if is_linked_release(path) else Release).read(path)
+            if MOMENTS in release.statement.files:
+                moments = needed_part(MOMENT_CERTIFICATE, f"the check of {MOMENTS}")
+                found = moments.problems(release)
+            return found + measured_problems(release)
     except MarginalsynError as error:
         return [str(error)]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from marginalsyn.contract import Measurement, Model, Plan, Synthesis, option
-from marginalsyn.errors import ReleaseError, UsageError
+from marginalsyn.errors import UsageError
 from marginalsyn.generators.dependence import Dependence, Parents, ParentSets, levels
 from marginalsyn.generators.marginals import MERGE, MarginalConfig, MarginalGenerator, whole_rows
 from marginalsyn.graphical.bayes_net import BayesNet, Node, Parent
@@ -96,12 +96,9 @@ class PrivBayesConfig(MarginalConfig):
         cls, model: Model, schema: Schema, rows: int | None, rng: np.random.Generator
     ) -> pd.DataFrame:
         """More rows from the released network."""
-        try:
-            compression = Compression.from_arrays(schema.names, model.arrays)
-            sizes = list(compression.domain.values())
-            network, estimated = model.meta["network"], int(model.meta["rows"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise ReleaseError(f"model must hold a network and merged codes: {error!r}") from None
+        compression = Compression.from_arrays(schema.names, model.arrays)
+        sizes = list(compression.domain.values())
+        network, estimated = model.meta["network"], int(model.meta["rows"])
         fitted = BayesNet.read(network, model.arrays, sizes)
         return draw_frame(fitted, compression, schema, estimated if rows is None else rows, rng)
 

@@ -90,10 +90,7 @@ class BayesNet:
     @classmethod
     def read(cls, index: Any, arrays: Mapping[str, np.ndarray], sizes: Sequence[int]) -> BayesNet:
         """Undo :meth:`arrays` and :meth:`index`; both may come from an untrusted file."""
-        try:
-            nodes = tuple(_node(entry, arrays) for entry in index)
-        except (KeyError, TypeError, ValueError) as error:
-            raise ReleaseError(f"model must hold a network of columns: {error!r}") from None
+        nodes = tuple(_node(entry, arrays) for entry in index)
         known: set[int] = set()
         for node in nodes:
             if not _fits(node, known, sizes):

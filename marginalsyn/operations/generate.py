@@ -275,7 +275,8 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
         if rest is not None and not self.resume:
             unit = source.schema.unit.noun if source.schema.unit is not None else ROWS
             both = whole.charge("generate", "rows and weights", whole.gaussian_cost)
-            ledger.check([both], unit=unit, split=None)
+            # Each run checks which rows it cannot see; here the cap is asked.
+            ledger.check([both], unit=unit, split=next(iter(ledger.read().splits), ""))
         references: Sequence[Any] = ()
         if isinstance(source, PrivateInput):
             references = lean_on(

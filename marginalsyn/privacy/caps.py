@@ -147,12 +147,9 @@ def describe_use(cap: Cap, charges: Sequence[Charge], neighbours: Neighbours) ->
 
 def unpriced(currency: Currency, charges: Sequence[Charge], neighbours: Neighbours) -> list[Charge]:
     """The charges that have no price in a cap's currency."""
-
-    def amount(charge: Charge) -> float | None:
-        spent = add_up([charge], neighbours)
-        return spent.mu if currency == "mu" else spent.rho
-
-    return [one for one in charges if currency != "renyi" and amount(one) is None]
+    if currency == "renyi":
+        return []
+    return [one for one in charges if getattr(add_up([one], neighbours), currency) is None]
 
 
 def best_order(charges: Sequence[Charge], neighbours: Neighbours, delta: float) -> float:

@@ -9,18 +9,23 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from pydantic import ValidationError
 
 from marginalsyn.libraries import ALWAYS, BASE, version
 from marginalsyn.privacy.charges import (
     GDP,
+    ZCDP,
     Charge,
     Guarantee,
+    Pure,
     SubsampledGaussian,
     covers,
     weakest,
 )
-from marginalsyn.privacy.gdp import pure_mu, selection_mu
+from marginalsyn.privacy.gdp import amount_of, pure_mu, selection_mu
+from marginalsyn.privacy.k_norm import KNorm
+from marginalsyn.privacy.laws import DiscreteLaplace
 from marginalsyn.privacy.noise import (
     LAWS,
     UNRECORDED,
@@ -29,7 +34,7 @@ from marginalsyn.privacy.noise import (
     merge,
     samplers,
 )
-from marginalsyn.privacy.selection import ExponentialMechanism
+from marginalsyn.privacy.zcdp import exponential_rho
 
 if TYPE_CHECKING:
     from marginalsyn.release.statement import Statement
@@ -113,7 +118,8 @@ def libraries_used(
 ) -> list[str]:
     """Every library that took part, in the order in which a statement lists them."""
     drew = [name for line in lines for name in line.libraries]
-    adds = ["dp-accounting"] if any(map(_sampled, charges)) else []
+    sampled = (c.cost for c in charges if isinstance(c.cost, SubsampledGaussian))
+    adds = ["dp-accounting"] if any(cost.rate < 1 for cost in sampled) else []
     return list(dict.fromkeys([*ALWAYS, *BASE, *drew, *adds, *libraries]))
 
 
@@ -198,7 +204,7 @@ def problems(statement: Statement, charged: str) -> list[str]:
                 found.append(f"samplers must list what payments were for: {', '.join(missing)}")
     try:
         found += _unpaid(statement)
-    except (ArithmeticError, TypeError, ValueError):
+    except (ArithmeticError, KeyError, TypeError, ValueError):
         found.append("payments must state their noise and prices in numbers")
     for line in bought(statement.charges):
         if not any((line.law, line.origin) == (one.law, one.origin) for one in lines):
@@ -220,40 +226,44 @@ def problems(statement: Statement, charged: str) -> list[str]:
 def _unpaid(statement: Statement) -> list[str]:
     """What payments must say of their prices, derived from the draws where charges are in mu."""
     found: list[str] = []
-    if not any(isinstance(charge.cost, GDP) for charge in statement.charges):
+    # All others are spent as a whole, by payments that say their kind.
+    charges = [c for c in statement.charges if isinstance(c.cost, GDP | ZCDP | Pure)]
+    if not any(isinstance(charge.cost, GDP) for charge in charges):
         return found
-    for payment in statement.payments:
-        name, mu, due = payment.get("mechanism"), payment.get("mu"), _due(payment)
-        if mu is None:
-            continue
-        if "discrete Gaussian" in payment.get("laws", ()):
+    payments, l2 = [p for p in statement.payments if "kind" not in p], statement.neighbours.l2
+    for payment in payments:
+        name, mu, price = payment.get("mechanism"), payment.get("mu"), _price(payment)
+        if mu is not None and "discrete Gaussian" in payment.get("laws", ()):
             found.append(f"payment ({name}) must not be in mu: discrete Gaussian noise has no mu")
-        if due is None or not covers(mu, due):
-            found.append(f"payment ({name}, mu {mu}) must cover its draw, which costs mu {due}")
+        for currency, due in (price or {"mu": math.inf}).items():
+            if (stated := payment.get(currency)) is not None and not covers(stated, due):
+                found.append(
+                    f"payment ({name}, {currency} {stated}) must cover its draw, which costs {due}"
+                )
+        if "columns" in payment and not covers(payment.get("l2", l2), l2):
+            found.append(f"payment ({name}) must be for the counts that a row moves by {l2:.6g}")
     for currency, power in (("mu", 2), ("rho", 1)):
-        paid = [getattr(charge, currency) for charge in statement.charges]
-        spent = [payment.get(currency) for payment in statement.payments]
-        if None in paid or None in spent:
+        paid = [getattr(charge, currency) for charge in charges]
+        if None in paid:
             continue
-        whole, used = (math.fsum(float(x or 0) ** power for x in side) for side in (paid, spent))
+        spent = [{**_price(payment), **payment}[currency] for payment in payments]
+        whole, used = (math.fsum(float(x) ** power for x in side) for side in (paid, spent))
         if not covers(whole, used):
             found.append(f"charges must cover the payments: {currency} {used:.6g} of {whole:.6g}")
     return found
 
 
-def _due(payment: Mapping[str, Any]) -> float | None:
-    """What a payment's own numbers say that its draw costs in mu."""
-    if "whitened_l2" in payment:
-        return float(payment["whitened_l2"])
+def _price(payment: Mapping[str, Any]) -> dict[str, float]:
+    """What a payment's own numbers say that its draw costs, in mu and in rho; empty if nothing."""
+    mu = payment.get("whitened_l2")
     if "l2" in payment and "sigma" in payment:
-        sigma = payment["sigma"]
-        return float(payment["l2"]) / float(min(sigma) if isinstance(sigma, list) else sigma)
-    if "eps" in payment:
-        bounded = payment.get("mechanism") == ExponentialMechanism.mechanism
-        return (selection_mu if bounded else pure_mu)(float(payment["eps"]))
-    return None
-
-
-def _sampled(charge: Charge) -> bool:
-    """Whether dp-accounting is needed to add a charge up."""
-    return isinstance(charge.cost, SubsampledGaussian) and charge.cost.rate < 1
+        # No noise is no number to divide by.
+        mu = float(payment["l2"]) / max(0.0, np.min(payment["sigma"]))
+    if mu is not None:
+        return {"mu": float(mu), "rho": amount_of(float(mu))}
+    if eps := float(payment.get("eps", 0)):
+        bounded = not {DiscreteLaplace.name, KNorm.name} & {*payment.get("laws", ())}
+        mu = (selection_mu if bounded else pure_mu)(eps)
+        rho = exponential_rho(eps) * (1 if bounded else 4)
+        return {"mu": mu, "rho": min(rho, amount_of(mu))}
+    return {}

@@ -27,6 +27,7 @@ from marginalsyn.table import frames
 from marginalsyn.table.frames import TextForm
 from marginalsyn.table.made import complete
 from marginalsyn.table.schema import Schema
+from marginalsyn.validation import shown
 
 PRIVACY = "privacy.json"
 SCHEMA = "schema.json"
@@ -89,10 +90,7 @@ class ReleaseFolder:
         return self._files.path(name, limit=limit)
 
     def _json(self, name: str) -> Any:
-        try:
-            return json.loads(self._files.text(name))
-        except (ValueError, RecursionError) as error:
-            raise ReleaseError(f"file ({self.path / name}) must be JSON: {error}") from None
+        return json.loads(self._files.text(name))
 
     def _rows_of(self, name: str, schema: Schema | None, keys: Sequence[str] = ()) -> pd.DataFrame:
         """The rows of a file, typed by a schema; keys are whole numbers."""
@@ -380,10 +378,9 @@ def check_folder(path: str | Path) -> list[str]:
     The charges are added up again, and what the statement says of its guarantee, noise and versions
     is derived again from the laws and libraries that it records.
     """
-    try:
-        folder, statement = open_folder(path)
-    except ReleaseError as error:
-        return [str(error)]
+    from marginalsyn.release.linked import LinkedRelease
+
+    folder, statement = open_folder(path)
     files = statement.files
     found = {entry.name for entry in folder.iterdir()} - {PRIVACY}
     problems = [f"file {name} is not recorded in {PRIVACY}" for name in sorted(found - set(files))]
@@ -395,22 +392,13 @@ def check_folder(path: str | Path) -> list[str]:
             recorded.path(name)
         except ReleaseError as error:
             problems.append(str(error))
-    # What follows reads the contents, which is worth while only if the files are what they were.
-    return problems or _content_problems(recorded, statement)
-
-
-def _content_problems(recorded: Files, statement: Statement) -> list[str]:
-    from marginalsyn.release.linked import LinkedRelease
-
-    one = statement.family is None
-    kind: Any = Release if one else LinkedRelease
-    parse: Any = Schema.from_json if one else LinkedSchema.from_json
-    try:
-        release = kind(recorded.folder, statement, parse(recorded.text(SCHEMA)))
-        release._files = recorded
-        return release.problems()  # type: ignore[no-any-return]
-    except MarginalsynError as error:
-        return [str(error)]
+    if problems:
+        return problems
+    # The contents are worth reading only if the files are what they were.
+    kind: Any = Release if statement.family is None else LinkedRelease
+    release = kind.read(folder)
+    release._files = recorded
+    return release.problems()  # type: ignore[no-any-return]
 
 
 def target(path: str | Path, force: bool) -> Path:
@@ -481,10 +469,20 @@ def _statement(folder: Path) -> Statement:
 
 
 def _decode(path: Path) -> str:
+    """The text of a JSON file, in which no name stands twice: readers would differ on it."""
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(found := dict(pairs)) < len(pairs):
+            twice = max(found, key=[name for name, _ in pairs].count)
+            raise ReleaseError(f"file ({path}) must have each name once: {shown(twice)}")
+        return found
+
     try:
-        return path.read_text(encoding="utf-8")
-    except (UnicodeDecodeError, OSError) as error:
-        raise ReleaseError(f"file ({path}) must be readable UTF-8 text: {error}") from None
+        text = path.read_text(encoding="utf-8")
+        json.loads(text, object_pairs_hook=once)
+    except (ValueError, RecursionError, OSError) as error:
+        raise ReleaseError(f"file ({path}) must be readable JSON in UTF-8: {error}") from None
+    return text
 
 
 def write_folder(

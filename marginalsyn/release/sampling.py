@@ -9,15 +9,15 @@ import numpy as np
 import pandas as pd
 
 from marginalsyn.contract import Duties, Model, check_rows
-from marginalsyn.errors import MarginalsynError, PluginError, ReleaseError, UsageError
+from marginalsyn.errors import PluginError, ReleaseError, UsageError
 from marginalsyn.registry import GENERATORS, find
 from marginalsyn.release.folder import Release
+from marginalsyn.release.staging import as_written
 from marginalsyn.table.conditions import Condition, kept_rows, on_sources, read_conditions
 from marginalsyn.table.frames import frame_problems
 from marginalsyn.table.keeping import keep_rules, with_followers
 from marginalsyn.table.schema import Schema
 from marginalsyn.table.unit import draw_rows, rows_for
-from marginalsyn.validation import shown
 
 # Rows that are drawn at a time: a frame of them takes a tenth of a gigabyte or two.
 LOT = 2**20
@@ -32,22 +32,23 @@ def sample(
 ) -> pd.DataFrame:
     """Draw more rows from a release's model: post-processing, so it costs no privacy.
 
-    Args:
-        release: a release whose generator keeps a model.
-        rows: how many; None takes the model's estimate of the table's size.
-        rng: draws the rows; it may be seeded, for it protects nothing.
-        where: what the rows must hold, such as ``"sex=female,age=40..50"`` or ``{"age": (40,
-            50)}``; see :func:`marginalsyn.table.read_conditions`. Models of marginals give such
-            rows exactly as they stand to each other in the model; of other models, those that
-            agree are picked out.
+        Args:
+            release: a release whose generator keeps a model.
+            rows: how many; None takes the model's estimate of the table's size.
+            rng: draws the rows; it may be seeded, for it protects nothing.
+            where: what the rows must hold, such as ``"sex=female,age=40..50"`` or ``{"age": (40,
+                50)}``; see :func:`marginalsyn.table.read_conditions`. Models of marginals give such
+                rows exactly as they stand to each other in the model; of other models, those that
+                agree are picked out.
 
-    Returns:
-        Rows typed by the release's schema.
+        Returns:
+            Rows typed by the release's schema.
 
-    Example:
-        >>> from marginalsyn.release.folder import Release
-        >>> len(sample(Release.read("release"), 1000, np.random.default_rng()))
-        1000
+        Example:
+            >>> from marginalsyn.release.folder import Release
+    from marginalsyn.release.staging import as_written
+            >>> len(sample(Release.read("release"), 1000, np.random.default_rng()))
+            1000
     """
     lots = list(sample_lots(release, rows, rng, where=where))
     return lots[0] if len(lots) == 1 else pd.concat(lots, ignore_index=True)
@@ -89,16 +90,8 @@ def draw(
     check_rows(rows)
     conditions = None if where is None else read_conditions(where, schema)
     method = find(GENERATORS, model.kind, reading=True)
-    try:
+    with as_written(f"model ({model.kind})"):
         frame = _drawn(method, model, schema, rows, rng, conditions)
-    except MarginalsynError:
-        raise
-    except Exception as error:
-        # The model may come from anyone, and says nothing that is private.
-        raise ReleaseError(
-            f"model ({model.kind}) must be as its generator wrote it; it cannot be sampled from: "
-            f"{type(error).__name__}: {shown(str(error))}"
-        ) from error
     problems = frame_problems(frame, schema)
     if problems:
         raise PluginError(f"method '{model.kind}' broke its contract: {'; '.join(problems)}")

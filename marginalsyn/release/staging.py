@@ -28,12 +28,35 @@ from typing import IO, Any
 import numpy as np
 
 from marginalsyn.contract import Measurement, Model
-from marginalsyn.errors import ReleaseError
+from marginalsyn.errors import MarginalsynError, ReleaseError
 from marginalsyn.records.ledger_file import sync_folder
 from marginalsyn.table.schema import Schema
+from marginalsyn.validation import shown
 
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _FREE = 16 * 2**20
+
+
+@contextlib.contextmanager
+def as_written(what: str) -> Iterator[None]:
+    """Whatever fails here is a fault of files that may come from anyone, and hold nothing private.
+
+    Example:
+        >>> try:
+        ...     with as_written("model"):
+        ...         {}["rows"]
+        ... except ReleaseError as error:
+        ...     print(error)
+        model must be as it was written: KeyError: 'rows'
+    """
+    try:
+        yield
+    except MarginalsynError:
+        raise
+    except Exception as error:
+        raise ReleaseError(
+            f"{what} must be as it was written: {type(error).__name__}: {shown(str(error))}"
+        ) from error
 
 
 def is_plain(name: str) -> bool:
@@ -248,7 +271,7 @@ def pack(measurements: Sequence[Measurement]) -> Packed:
 
 def unpack_measurements(index: Any, arrays: Mapping[str, np.ndarray]) -> list[Measurement]:
     """Undo ``pack``; the index may come from anyone."""
-    try:
+    with as_written("measurements.json"):
         return [
             Measurement(
                 columns=tuple(str(column) for column in entry["columns"]),
@@ -258,8 +281,6 @@ def unpack_measurements(index: Any, arrays: Mapping[str, np.ndarray]) -> list[Me
             )
             for entry in index
         ]
-    except (KeyError, TypeError, ValueError) as error:
-        raise ReleaseError(f"measurements.json must describe measurements.npz: {error}") from error
 
 
 def measurement_problems(measurements: Iterable[Measurement], schema: Schema) -> list[str]:
@@ -290,11 +311,9 @@ def pack_model(model: Model) -> Packed:
 
 def unpack_model(index: Any, arrays: Mapping[str, np.ndarray]) -> Model:
     """Undo ``pack_model``; the index may come from anyone."""
-    try:
+    with as_written("model.json"):
         return Model(
             kind=str(index["kind"]),
             arrays={str(entry["name"]): arrays[entry["array"]] for entry in index["arrays"]},
             meta=dict(index["meta"]),
         )
-    except (KeyError, TypeError, ValueError) as error:
-        raise ReleaseError(f"model.json must describe model.npz: {error}") from error

@@ -145,15 +145,11 @@ class Statement(BaseModel):
         except MarginalsynError as error:
             return [f"charges cannot be added up: {error}"]
         problems = [
-            f"{name} ({stated}) must be {added}, which the charges add up to"
-            for name, stated, added in (
-                ("eps", self.eps, total.eps),
-                ("delta", self.delta, total.delta),
-                # Statements of earlier versions have no mu.
-                ("mu", total.mu if self.mu is None else self.mu, total.mu),
-            )
-            if stated != added
-            and not math.isclose(stated or 0.0, added or 0.0, rel_tol=1e-6, abs_tol=1e-15)
+            f"{name} ({stated}) must be {getattr(total, name)}, which the charges add up to"
+            for name in ("eps", "delta", "mu", "rho")
+            # Statements of earlier versions have no mu.
+            if (stated := getattr(self, name)) is not None
+            and not math.isclose(stated, getattr(total, name) or 0.0, rel_tol=1e-6)
         ]
         known = self.persons or self.family
         unit = unit_of(self.neighbours, self.holdout, known, self.survey, self.notes)
@@ -188,25 +184,20 @@ class Statement(BaseModel):
         Returns:
             A new statement; this one is not changed.
         """
+        same = (
+            *("generator", "parameters", "neighbours", "holdout", "split", "survey", "created"),
+            *("target_delta", "schema_drafted", "versions"),
+        )
         return state(
-            generator=self.generator,
-            parameters=self.parameters,
+            **{name: getattr(self, name) for name in same},
             charges=[*self.charges, *charges],
             payments=[*self.payments, *payments],
             samplers=[*self.samplers, *samplers],
             libraries={**self.libraries, **(libraries or {})},
-            neighbours=self.neighbours,
-            holdout=self.holdout,
-            split=self.split,
             persons=self.persons or self.family,
-            survey=self.survey,
-            target_delta=self.target_delta,
             seeded=self.seeded or (noise is not None and not noise.private),
-            schema_drafted=self.schema_drafted,
             warnings=[*self.warnings, *warnings],
             notes={**self.notes, **(notes or {})},
-            created=self.created,
-            versions=self.versions,
         )
 
     def with_form(self, form: TextForm) -> Statement:

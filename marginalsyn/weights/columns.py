@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from marginalsyn.contract import Measurement, plain
 from marginalsyn.errors import PluginError, ReleaseError, UsageError
@@ -33,7 +33,13 @@ from marginalsyn.release.folder import (
     Release,
     weights_file,
 )
-from marginalsyn.release.staging import dump_arrays, measurement_problems, pack, unpack_measurements
+from marginalsyn.release.staging import (
+    as_written,
+    dump_arrays,
+    measurement_problems,
+    pack,
+    unpack_measurements,
+)
 
 BEFORE = "total_before_weights"
 # Digests of the answers whose cost the statement counts.
@@ -284,7 +290,7 @@ def check_bought(bought: Bought, release: Release) -> None:
 
 def _read(release: Release, stem: str) -> Bought:
     index, arrays = release.attached(stem)
-    try:
+    with as_written(f"{stem}.json"):
         return Bought(
             measurements=unpack_measurements(index["measurements"], arrays),
             charges=TypeAdapter(tuple[Charge, ...]).validate_python(index["charges"]),
@@ -294,6 +300,3 @@ def _read(release: Release, stem: str) -> Bought:
             neighbours=Neighbours(index["neighbours"]),
             holdout=float(index["holdout"]),
         )
-    except (KeyError, TypeError, ValueError, AttributeError, ValidationError) as error:
-        where = release.path / f"{stem}.json"
-        raise ReleaseError(f"file ({where}) must describe answers: {error}") from None

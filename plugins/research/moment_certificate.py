@@ -31,7 +31,7 @@ from marginalsyn.certificates.certifying import (
 from marginalsyn.certificates.excess import MomentErrors, bound_excess
 from marginalsyn.certificates.linear_models import GRID, Frame
 from marginalsyn.contract import plain
-from marginalsyn.errors import MarginalsynError, ReleaseError
+from marginalsyn.errors import ReleaseError
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Charge, Neighbours, covers
 from marginalsyn.privacy.noise import Noise
@@ -39,7 +39,7 @@ from marginalsyn.privacy.zcdp import gaussian_rho, gaussian_sigma
 from marginalsyn.progress import Progress, Silent
 from marginalsyn.records.resume import RunRecorder
 from marginalsyn.release.folder import Release
-from marginalsyn.release.staging import dump_arrays, load_arrays
+from marginalsyn.release.staging import as_written, dump_arrays, load_arrays
 from marginalsyn.table.design import ABSENT, CodedRows
 from marginalsyn.table.unit import Unit
 
@@ -426,7 +426,7 @@ def read(release: Release) -> tuple[dict[str, Any], Sums]:
             f"release ({release.path}) must hold a certificate: buy one with "
             "`marginalsyn certify --eps 0.1`"
         )
-    try:
+    with as_written(f"{FACTS} and {ARRAYS}"):
         facts = dict(release._json(FACTS))
         arrays = load_arrays(release._file(ARRAYS))
         sigmas = arrays["sigmas"].astype(float)
@@ -434,25 +434,17 @@ def read(release: Release) -> tuple[dict[str, Any], Sums]:
         if label.dtype.kind != "i" or product.dtype.kind != "i" or not (sigmas > 0).all():
             raise ValueError("sums must be whole numbers with noise")
         return facts, Sums(label, product, float(sigmas[0]), float(sigmas[1]))
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise ReleaseError(f"{FACTS} and {ARRAYS} must be a certificate: {error}") from None
 
 
 def problems(release: Release) -> list[str]:
     """What is wrong with a release's certificate, found by recomputing it."""
     if FACTS not in release.statement.files:
         return []
-    try:
-        facts, sums = read(release)
-        frame = Frame.of(release.schema, facts.get("label"))
-        if (len(sums.label), len(sums.product)) != (
-            frame.width,
-            frame.width * (frame.width + 1) // 2,
-        ):
-            return [f"{ARRAYS} must hold the sums of the schema's {frame.width} features"]
-        fresh = describe(release, frame, sums, _counted(release))
-    except MarginalsynError as error:
-        return [str(error)]
+    facts, sums = read(release)
+    frame = Frame.of(release.schema, facts.get("label"))
+    if (len(sums.label), len(sums.product)) != (frame.width, frame.width * (frame.width + 1) // 2):
+        return [f"{ARRAYS} must hold the sums of the schema's {frame.width} features"]
+    fresh = describe(release, frame, sums, _counted(release))
     found = []
     old = {entry.get("of"): entry for entry in facts.get("certificates", ())}
     new = {entry["of"]: entry for entry in fresh["certificates"]}

@@ -239,6 +239,20 @@ def test_verify_derives_the_price_from_the_recorded_draws(tmp_path: Path) -> Non
     assert "in numbers" in problems(sigma=None)
     assert "in numbers" in problems(l2="x")
     assert "discrete Gaussian noise has no mu" in problems(laws=["discrete Gaussian"])
+    # Noise of no scale, half a row's influence, and prices that are left out or too low.
+    assert "in numbers" in problems(sigma=-math.inf)
+    assert "counts that a row moves by 1" in problems(l2=0.5)
+    assert "must cover its draw" in problems(rho=mu**2 / 2.1)
+    assert "prices in numbers" in problems(mu=None)
+    assert "prices in numbers" in problems(rho=None)
+    less = [{k: v for k, v in p.items() if k not in ("mu", "l2")} for p in statement.payments]
+    assert "in numbers" in "; ".join(statement.model_copy(update={"payments": less}).problems())
+    assert "rho (0.001) must be" in "; ".join(
+        statement.model_copy(update={"rho": 0.001}).problems()
+    )
+    tiny = statement.model_copy(update={"target_delta": 1e-16})
+    pure = tiny.model_copy(update={"eps": tiny.total().eps, "delta": 0.0})
+    assert "delta (0.0) must be" in "; ".join(pure.problems())
     assert "mu (0.1) must be" in "; ".join(statement.model_copy(update={"mu": 0.1}).problems())
 
 

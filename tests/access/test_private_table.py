@@ -294,7 +294,7 @@ class TestPayments:
         visit = self.visit(*charges(cost=Pure(eps=1.0)))
         noisy = visit.draw(DiscreteLaplace(4.0), visit.counts(["town"]), l1=1.0, purpose="p")
         assert noisy.shape == (5,)
-        assert math.isclose(visit.remaining_eps, 0.75)
+        assert math.isclose(visit._prepaid.left("eps"), 0.75)
         visit.draw(ExponentialMechanism(0.75, 1.0), np.zeros(3))
         with pytest.raises(BudgetError):
             visit.draw(DiscreteLaplace(100.0), np.zeros(1, int), l1=1.0)

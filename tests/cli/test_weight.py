@@ -107,6 +107,26 @@ def test_rows_and_weights_share_one_budget_and_resume(run, people, folder, monke
     assert "--weights (2.0)" in run(*how[:-1], 2, "--out", "r3", code=2).stderr
 
 
+@pytest.mark.parametrize("holdout", [(), ("--holdout", 0.2)])
+def test_a_second_run_under_replace_shares_its_budget_too(run, people, folder, holdout) -> None:
+    """The check of both charges ahead once took its rows for those of another hold-out."""
+    how = ("generate", "--data", people, "--schema", "people.json", "--method", "independent")
+    for at in range(2):
+        run(
+            *how,
+            *holdout,
+            "--eps",
+            2,
+            "--weights",
+            0.3,
+            "--neighbours",
+            "replace",
+            "--out",
+            f"r{at}",
+        )
+        assert Release.read(f"r{at}").statement.eps == pytest.approx(2.0)
+
+
 @pytest.mark.tensorflow
 def test_sampled_steps_share_no_budget_with_weights(run, people, folder) -> None:
     """They have no price in mu that would add up."""
@@ -121,6 +141,9 @@ def test_a_share_is_found_by_prediction(run, made, folder) -> None:
     spent = run("weight", "--share", "auto", "--yes").stderr
     assert "a new charge:" in spent
     assert "auto" in run("weight", "--share", "much", code=2).stderr
+    run("ledger", "cap", "--eps", 3, "--ledger", "new.sqlite")
+    empty = run("weight", "--share", "auto", "--ledger", "new.sqlite", "--name", "capped")
+    assert "eps (0.0)" not in empty.stderr
     refused = run("weight", "--share", "auto", "--method", "beta-noised", code=2)
     assert "not predicted" in refused.stderr
 

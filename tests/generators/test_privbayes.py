@@ -17,6 +17,7 @@ from marginalsyn.plugins.audit.testkit.generators import run_generator
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import GDP, Neighbours, Pure
 from marginalsyn.privacy.composition import compose
+from marginalsyn.release.sampling import draw
 from marginalsyn.table.schema import Schema
 
 SIZES = (2, 3, 4)
@@ -259,7 +260,7 @@ def test_a_damaged_model_is_refused(damage):
     assert any(entry["parents"] for entry in model.meta["network"])
     damage(model.meta, model.arrays)
     with pytest.raises(ReleaseError, match="model"):
-        PrivBayesConfig.sample(model, SCHEMA, 10, np.random.default_rng(0))
+        draw(model, SCHEMA, 10, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize(

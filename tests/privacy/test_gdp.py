@@ -55,6 +55,15 @@ def test_the_conversion_is_exact_and_rounded_to_the_safe_side(eps, delta):
     assert delta_of(eps, mu) >= exact
 
 
+@pytest.mark.parametrize("mu", [1e-5, 0.003, 0.7, 14.0])
+@pytest.mark.parametrize("delta", [2e-323, 1.4e-322, 5.5e-321, 3e-316, 1e-309, 1e-300])
+def test_a_delta_at_the_end_of_floating_point_is_no_excuse(mu, delta):
+    with mpmath.workdps(400):
+        eps = mpmath.mpf(eps_of_mu(mu, delta))
+        up, down = (mpmath.ncdf(-eps / mu + sign * mpmath.mpf(mu) / 2) for sign in (1, -1))
+        assert up - mpmath.exp(eps) * down <= mpmath.mpf(delta)
+
+
 def test_what_it_gains_over_zcdp():
     """The figures of the issue: the ratio of sigma for one statement, new over old."""
     for delta, low, high in ((1e-9, 0.950, 0.957), (1e-5, 0.920, 0.930)):

@@ -230,12 +230,15 @@ def test_the_weakest_law_decides(law: str) -> None:
 def test_steps_add_their_laws(tmp_path: Path) -> None:
     statement = a_release(tmp_path).statement
     chain = samplers({"Markov chain": 1}, "operating system")
-    paid = [{"mechanism": "chain", "laws": ["Markov chain"]}]
-    more = statement.extended(samplers=chain, payments=paid, libraries={"numba": "compiles"})
+    paid = [{"mechanism": "chain", "laws": ["Markov chain"], "eps": 0.1, "rho": 0.00125}]
+    charges = [Charge(mechanism="chain", cost=Pure(eps=0.1, bounded_range=True))]
+    more = statement.extended(
+        samplers=chain, payments=paid, charges=charges, libraries={"numba": "compiles"}
+    )
     assert more.guarantee == "asymptotic"
     assert "numba" in more.versions
     assert "Markov chain (asymptotic" in more.noise
-    again = more.extended(samplers=chain, payments=paid)
+    again = more.extended(samplers=chain, payments=paid, charges=charges)
     assert counts(again)["Markov chain"] == 2
     assert more.problems() == again.problems() == []
 

@@ -202,8 +202,55 @@ def test_a_model_without_its_arrays_is_refused(release: Release) -> None:
     from marginalsyn.contract import Model
     from marginalsyn.release.sampling import draw
 
-    with pytest.raises(ReleaseError, match="as its generator wrote it"):
+    with pytest.raises(ReleaseError, match="as it was written"):
         draw(Model(kind="aim", arrays={}, meta={}), SCHEMA, 3, np.random.default_rng(0))
+
+
+def test_a_name_that_stands_twice_is_refused(release: Release) -> None:
+    """Readers differ on which of the two counts: pydantic takes the last, others the first."""
+    path = release.path / "privacy.json"
+    kept = path.read_text()
+    path.write_text(kept.replace('"eps":', '"eps": 0.001,\n  "eps":', 1))
+    (problem,) = verify(release.path)
+    assert "must have each name once" in problem
+    assert "'eps'" in problem
+    path.write_text(kept)
+    schema = (release.path / "schema.json").read_text()
+    forge(release, "schema.json", schema.replace("{", '{"version": 1, ', 1).encode())
+    assert any("must have each name once" in problem for problem in verify(release.path))
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("measurements.json", lambda told: told[0].update(columns=["nobody"])),
+        ("model.json", lambda told: told["meta"]["pgm"].update(order=[{}])),
+        ("model.json", lambda told: told["meta"]["pgm"].update(scopes=[[1]])),
+        ("model.json", lambda told: told["arrays"].pop()),
+    ],
+)
+def test_strange_answers_are_refused_by_estimates(tmp_path: Path, name: str, change: Any) -> None:
+    table, config = PrivateTable.open(example_frame(40), example_schema()), make_config("mst", {})
+    synthesis, statement = generate(table, config, Budget(eps=1), noise=make_noise(1))
+    release = Release.write(synthesis, example_schema(), statement, tmp_path / "release")
+    assert len(release.estimate(mean="age")) == 1
+    told = json.loads((release.path / name).read_text())
+    change(told)
+    forge(release, name, json.dumps(told).encode())
+    with pytest.raises(ReleaseError, match="must be"):
+        Release.read(release.path).estimate(mean="age")
+
+
+@pytest.mark.parametrize(
+    "told", [{"certificates": [None]}, {"certificates": 1}, {"label": 1.5, "certificates": []}]
+)
+def test_a_strange_certificate_is_a_problem_and_no_traceback(release: Release, told: Any) -> None:
+    for name, data in (("certificate.json", json.dumps(told).encode()), ("certificate.npz", b"")):
+        forge(release, name, data)
+    with open(release.path / "certificate.npz", "wb") as handle:
+        np.savez(handle, sigmas=np.ones(2), label=np.zeros(1, int), product=np.zeros(1, int))
+    forge(release, "certificate.npz", (release.path / "certificate.npz").read_bytes())
+    assert any("must" in problem for problem in verify(release.path))
 
 
 # -- fuzzing --------------------------------------------------------------------------------------
