@@ -48,7 +48,7 @@ def install(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monkey
 
 def test_a_planted_leak_of_a_third_party_is_caught(run: Run, folder: Path, install) -> None:
     install("leaky", PLANTED.format(name="leaky", factor=1.0, leak=True))
-    command = ("audit", "leaky", "--runs", 60, "--jobs", 1, "--seed", 1)
+    command = ("audit", "leaky", "--runs", 40, "--jobs", 1, "--seed", 1)
     result = run(*command, "--out", "audit.json", code=1)
     line = next(line for line in result.stdout.splitlines() if "BROKEN" in line)
     assert line.startswith("leaky")

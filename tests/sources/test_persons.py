@@ -389,6 +389,6 @@ def test_methods_for_rows_keep_the_promise_where_one_row_of_each_person_counts()
 @pytest.mark.tensorflow
 def test_networks_learn_from_one_row_of_each_person() -> None:
     table = PrivateTable.open(crowd(np.random.default_rng(33)), schema_of(ONE))
-    config = make_config("dpgan", {"steps": 2})
+    config = make_config("dpgan", {"steps": 2, "rate": 1.0, "hidden": (4,)})
     synthesis, _ = generate(table, config, Budget(eps=5), noise=make_noise(1))
     assert list(synthesis.frame.columns) == ["a", "b"]

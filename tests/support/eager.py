@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+import pytest
+
 
 @contextlib.contextmanager
 def eagerly() -> Iterator[None]:
     """Functions of TensorFlow run line by line; what they compute is the same."""
-    import tensorflow as tf
-
+    tf = pytest.importorskip("tensorflow")
     tf.config.run_functions_eagerly(True)
     try:
         yield

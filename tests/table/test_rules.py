@@ -78,10 +78,17 @@ def test_every_complaint_names_the_place(text, place, problem):
     assert problem in str(raised.value)
 
 
-def rows(**values: list) -> pd.DataFrame:
+def narrow(*rules: str) -> Schema:
+    """Rules over the columns that they name and no others, which take time to read."""
+    named = {name for rule in read_rules(rules, PLAIN.columns) for name in rule.names}
+    named |= {"out"} if "out_weekday" in named else set()
+    return Schema(columns=[one for one in COLUMNS if one["name"] in named], rules=rules)
+
+
+def rows(schema: Schema, **values: list) -> pd.DataFrame:
     size = len(next(iter(values.values())))
     frame = Codec(PLAIN).decode(np.zeros((size, len(PLAIN.columns)), np.int32), rng())
-    return frame.assign(**values)
+    return frame.assign(**values)[schema.names]
 
 
 def rng() -> np.random.Generator:
@@ -118,8 +125,8 @@ def rng() -> np.random.Generator:
     ],
 )
 def test_what_a_rule_means(text, values, broken):
-    found = broken_rules(rows(**values), with_rules(text))
-    assert sum(found.values()) == broken
+    schema = narrow(text)
+    assert sum(broken_rules(rows(schema, **values), schema).values()) == broken
 
 
 def test_rules_that_clash_are_named_and_no_others():
@@ -174,8 +181,8 @@ def test_rows_of_any_tool_are_mended():
 
 
 def test_a_dependency_takes_its_mapping_from_synthetic_rows():
-    schema = with_rules("MSP determines g")
-    frame = rows(MSP=["N", "N", "N", "M", "1", None], g=["a", "a", "b", "c", "b", "c"])
+    schema = narrow("MSP determines g")
+    frame = rows(schema, MSP=["N", "N", "N", "M", "1", None], g=["a", "a", "b", "c", "b", "c"])
     public = with_mappings(schema, frame)
     assert schema.rules == ("MSP determines g",)
     mapping = public.kept_rules[0].dependency.mapping
@@ -225,10 +232,10 @@ RULES = st.recursive(
 
 
 @given(st.lists(RULES, min_size=1, max_size=3), st.integers(0, 2**31))
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 def test_no_row_breaks_a_random_rule(rules, seed):
     try:
-        schema = with_rules(*rules)
+        schema = narrow(*rules)
     except SchemaError as error:
         assume("must leave rows" not in str(error))
         raise

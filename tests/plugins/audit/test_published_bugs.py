@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from eager import eagerly
 
 from marginalsyn import Budget, Neighbours, PrivateTable, Schema
 from marginalsyn.evaluation.verdict import compare_marginals, compare_models
@@ -16,7 +17,6 @@ from marginalsyn.generators import batch_selection
 from marginalsyn.generators.aim import AIMConfig
 from marginalsyn.graphical.one_way import L1_PER_CELL
 from marginalsyn.host import generate
-from marginalsyn.plugins.audit.worst import measure
 from marginalsyn.privacy.laws import Law, PoissonSample
 from marginalsyn.privacy.noise import SeededNoise
 from marginalsyn.privacy.selection import ExponentialMechanism
@@ -43,14 +43,6 @@ def test_aim_scores_take_off_the_noise_and_weigh_the_candidates(monkeypatch) -> 
         np.testing.assert_allclose(given, list(weights.values()))
         cells = [np.prod([schema.domain[c] for c in q]) for q in weights]
         np.testing.assert_allclose(baselines, L1_PER_CELL * step["sigma"] * np.array(cells))
-
-
-@pytest.mark.parametrize("method", ["aim", "mst"])
-def test_selections_cost_their_whole_eps_and_no_more(method) -> None:
-    """Under both relations: a forgotten factor 2 costs twice the eps, exact scores are a door."""
-    for one in measure([method], budgets=(1.0,)):
-        assert 0.95 < one.selection <= 1 + 1e-6
-        assert 0.95 < one.share <= 1 + 1e-6
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
@@ -131,7 +123,8 @@ def test_pategan_has_no_side_door(pair) -> None:
     from marginalsyn.plugins.networks.pategan import PATEGANConfig
 
     options = {**PATEGANConfig.audit_options, "teachers": None, "teacher_rows": 0.5}
-    check_generator_on_tape(PATEGANConfig, options, pair=pair)
+    with eagerly():
+        check_generator_on_tape(PATEGANConfig, options, pair=pair)
 
 
 @pytest.mark.parametrize("neighbours", Neighbours)
