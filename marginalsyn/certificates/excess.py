@@ -239,12 +239,9 @@ def fit_in_ball(
     return BallFit(w, loss, max(gap, 0.0))
 
 
-def mean_loss(
-    x: np.ndarray, y: np.ndarray, w: np.ndarray, masses: np.ndarray | None = None
-) -> float:
+def mean_loss(x: np.ndarray, y: np.ndarray, w: np.ndarray) -> float:
     """The mean logistic loss of coefficients on rows."""
-    losses = np.logaddexp(0.0, -y * (x @ w))
-    return float(np.average(losses, weights=masses))
+    return float(np.logaddexp(0.0, -y * (x @ w)).mean())
 
 
 def project_to_ball(v: np.ndarray, radius: float) -> np.ndarray:

@@ -27,20 +27,56 @@ TENSORFLOW, NUMPY = "tensorflow-privacy", "numpy"
 ENGINES = (TENSORFLOW, NUMPY)
 
 
-class RowNetwork(Protocol):
-    """A network whose rows' gradients can be clipped; its parameters are one flat vector."""
+class RowNetwork:
+    """A network whose rows' gradients can be clipped; its parameters are one flat vector.
 
-    shapes: list[tuple[int, ...]]
-    parameters: np.ndarray
+    Args:
+        width: the number of inputs.
+        hidden: units of the hidden layers.
+        rng: draws the first parameters; the last layer's are zero, so all rows have equal weights.
+        chunk: how many rows are passed at a time.
+        loss: by its name in ``LOSSES``, or one of one's own.
+        bias: the hidden layers' first biases lie within this distance of zero.
+        outputs: how many.
+        skip: whether the inputs add to the outputs directly, too; these parameters come last and
+            start at zero.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        hidden: Sequence[int],
+        rng: np.random.Generator,
+        chunk: int = CHUNK,
+        *,
+        loss: str | Loss = "log-odds",
+        bias: float = 0.0,
+        outputs: int = 1,
+        skip: bool = False,
+    ) -> None:
+        self.chunk, self.loss, self._skip = chunk, loss, skip
+        self._loss: Loss = LOSSES[loss] if isinstance(loss, str) else loss
+        self.shapes = shapes_of((width, *hidden, outputs))
+        first = first_parameters(self.shapes, rng, bias)
+        if skip:
+            self.shapes.append((width, outputs))
+            first = np.concatenate([first, np.zeros(width * outputs)])
+        self._build()
+        self.assign(first)
 
     @property
     def size(self) -> int:
         """The number of parameters."""
         return self.parameters.size
 
-    def assign(self, parameters: np.ndarray) -> None: ...
+    def assign(self, parameters: np.ndarray) -> None:
+        """Set all parameters, which are public; NaN becomes zero, large values are cut."""
+        self.parameters = tame(parameters)
+        self._set(split(self.parameters, self.shapes))
 
-    def outputs(self, x: np.ndarray) -> np.ndarray: ...
+    def outputs(self, x: np.ndarray) -> np.ndarray:
+        """The network's outputs for each row."""
+        raise NotImplementedError
 
     def log_odds(self, x: np.ndarray) -> np.ndarray:
         """The only output of each row."""
@@ -48,7 +84,26 @@ class RowNetwork(Protocol):
 
     def clipped_sum(
         self, x: np.ndarray, labels: float | np.ndarray, clip_norm: float
-    ) -> np.ndarray: ...
+    ) -> np.ndarray:
+        """The sum over rows of their gradients, each clipped.
+
+        A gradient that is not finite counts as zero before it is clipped: its norm would pass any
+        comparison, and it would make the whole sum infinite.
+        """
+        total = np.zeros(self.size)
+        for start in range(0, len(x), self.chunk):
+            part = x[start : start + self.chunk]
+            given = label_rows(labels, start, len(part), self._loss.width)
+            total += self._clipped(part, given, clip_norm)
+        return total
+
+    def _build(self) -> None:
+        """Make what parameters of these shapes are set in."""
+
+    def _set(self, parts: list[np.ndarray]) -> None: ...
+
+    def _clipped(self, x: np.ndarray, labels: np.ndarray, clip_norm: float) -> np.ndarray:
+        raise NotImplementedError
 
 
 def choose_engine(engine: str | None) -> str:
@@ -74,7 +129,7 @@ def build_network(
     chunk: int = CHUNK,
     **how: Any,
 ) -> RowNetwork:
-    """A network on one of the engines; see :class:`DenseNetwork` for what it is made of."""
+    """A network on one of the engines; see :class:`RowNetwork` for what it is made of."""
     if engine == NUMPY:
         return DenseNetwork(width, hidden, rng, chunk, **how)
     network: RowNetwork = needed_part("tensorflow-engine", f"engine '{engine}'")(
@@ -97,18 +152,6 @@ def tame(parameters: np.ndarray) -> np.ndarray:
 class DenseNetwork(RowNetwork):
     """Dense layers in numpy with tanh between them; its parameters are one flat vector.
 
-    Args:
-        width: the number of inputs.
-        hidden: units of the hidden layers.
-        rng: draws the first parameters; the last layer starts at zero, so that all rows start with
-            equal weights.
-        chunk: how many rows are passed at a time.
-        loss: by its name in ``LOSSES``, or one of one's own.
-        bias: the hidden layers' first biases lie within this distance of zero.
-        outputs: how many.
-        skip: whether the inputs add to the outputs directly, too; these parameters come last and
-            start at zero.
-
     Example:
         >>> network = DenseNetwork(2, (3,), np.random.default_rng(0))
         >>> total = network.clipped_sum(np.ones((5, 2)), 1.0, clip_norm=0.1)
@@ -116,54 +159,13 @@ class DenseNetwork(RowNetwork):
         0.5
     """
 
-    def __init__(
-        self,
-        width: int,
-        hidden: Sequence[int],
-        rng: np.random.Generator,
-        chunk: int = CHUNK,
-        *,
-        loss: str | Loss = "log-odds",
-        bias: float = 0.0,
-        outputs: int = 1,
-        skip: bool = False,
-    ) -> None:
-        self.chunk, self._skip = chunk, skip
-        self._loss: Loss = LOSSES[loss] if isinstance(loss, str) else loss
-        self.shapes = shapes_of((width, *hidden, outputs))
-        first = first_parameters(self.shapes, rng, bias)
-        if skip:
-            self.shapes.append((width, outputs))
-            first = np.concatenate([first, np.zeros(width * outputs)])
-        self.assign(first)
-
-    def assign(self, parameters: np.ndarray) -> None:
-        """Set all parameters, which are public."""
-        self.parameters = tame(parameters)
-        parts = split(self.parameters, self.shapes)
+    def _set(self, parts: list[np.ndarray]) -> None:
         self._direct = parts.pop() if self._skip else None
         self._layers = list(zip(parts[::2], parts[1::2], strict=True))
 
     def outputs(self, x: np.ndarray) -> np.ndarray:
-        """The network's outputs for each row."""
         found = [self._forward(x[at : at + CHUNK])[1] for at in range(0, len(x), CHUNK)]
         return np.concatenate([np.empty((0, self.shapes[-1][-1])), *found])
-
-    def clipped_sum(
-        self, x: np.ndarray, labels: float | np.ndarray, clip_norm: float
-    ) -> np.ndarray:
-        """The sum over rows of their gradients, each clipped.
-
-        A gradient that is not finite counts as zero before it is clipped: its norm would pass any
-        comparison, and it would make the whole sum infinite.
-        """
-        total = np.zeros(self.size)
-        for start in range(0, len(x), self.chunk):
-            part = x[start : start + self.chunk]
-            given = label_rows(labels, start, len(part), self._loss.width)
-            with np.errstate(over="ignore", invalid="ignore"):
-                total += self._clipped(part, given, clip_norm)
-        return total
 
     def _forward(self, x: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
         """The inputs of every layer, and the outputs of the last."""
@@ -174,6 +176,7 @@ class DenseNetwork(RowNetwork):
         outputs = inputs[-1] @ kernel + bias
         return inputs, outputs if self._direct is None else outputs + x @ self._direct
 
+    @np.errstate(over="ignore", invalid="ignore")
     def _clipped(self, x: np.ndarray, labels: np.ndarray, clip_norm: float) -> np.ndarray:
         inputs, outputs = self._forward(x)
         slopes = [self._loss.slopes(outputs, labels)]

@@ -5,15 +5,15 @@ Its fast gradient clipping finds per-example norms without per-example gradients
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from marginalsyn.errors import MissingExtraError
 from marginalsyn.libraries import took_part
-from marginalsyn.weights.dense import first_parameters, split
-from marginalsyn.weights.per_row import CHUNK, LOSSES, Loss, RowNetwork, label_rows, tame
+from marginalsyn.weights.per_row import CHUNK, RowNetwork
 
 
 class Network(RowNetwork):
@@ -23,78 +23,45 @@ class Network(RowNetwork):
     TensorFlow Privacy's.
     """
 
-    def __init__(
-        self,
-        width: int,
-        hidden: Sequence[int],
-        rng: np.random.Generator,
-        chunk: int = CHUNK,
-        *,
-        loss: str | Loss = "log-odds",
-        bias: float = 0.0,
-        outputs: int = 1,
-        skip: bool = False,
-    ) -> None:
-        self.chunk, self.loss = chunk, loss
-        self._loss: Loss = LOSSES[loss] if isinstance(loss, str) else loss
+    def _build(self) -> None:
         self._tf = tf = load_tensorflow()
         self._clipping, registry = _load_clipping()
         self._registry = registry.make_default_layer_registry()
         # First values come from rng alone: zeros keep Keras from drawing any.
         plain = {"dtype": "float64", "kernel_initializer": "zeros"}
+        *hidden, outputs = (bias[0] for bias in self.shapes[1::2])
         layers = [tf.keras.layers.Dense(units, activation="tanh", **plain) for units in hidden]
         layers.append(tf.keras.layers.Dense(outputs, **plain))
-        x = found = tf.keras.Input((width,), dtype="float64")
+        x = found = tf.keras.Input((self.shapes[0][0],), dtype="float64")
         for layer in layers:
             found = layer(found)
-        if skip:
+        if self._skip:
             layers.append(tf.keras.layers.Dense(outputs, use_bias=False, **plain))
             found = tf.keras.layers.Add(dtype="float64")([found, layers[-1](x)])
         self.model = tf.keras.Model(x, found)
         self._variables = [one for layer in layers for one in layer.trainable_variables]
-        self.shapes = [tuple(v.shape) for v in self._variables]
-        self._step: Callable[..., Any] | None = None
-        own = self.shapes[:-1] if skip else self.shapes
-        first = first_parameters(own, rng, bias)
-        self.assign(np.concatenate([first, np.zeros(skip * width * outputs)]))
 
-    def assign(self, parameters: np.ndarray) -> None:
-        """Set all parameters, which are public; NaN becomes zero, large values are cut."""
-        self.parameters = tame(parameters)
-        parts = split(self.parameters, self.shapes)
+    def _set(self, parts: list[np.ndarray]) -> None:
         for variable, part in zip(self._variables, parts, strict=True):
             variable.assign(part)
 
     def outputs(self, x: np.ndarray) -> np.ndarray:
-        """The network's outputs for each row."""
         parts = [
             self.model(x[start : start + 8 * CHUNK], training=False).numpy()
             for start in range(0, len(x), 8 * CHUNK)
         ]
         return np.concatenate([np.empty((0, self.model.output_shape[1])), *parts])
 
-    def clipped_sum(
-        self, x: np.ndarray, labels: float | np.ndarray, clip_norm: float
-    ) -> np.ndarray:
-        """The sum over rows of their gradients, each clipped; compiled once for padded chunks.
+    def _clipped(self, x: np.ndarray, labels: np.ndarray, clip_norm: float) -> np.ndarray:
+        # The step is compiled once, for chunks that are padded.
+        missing = self.chunk - len(x)
+        rows, given = (np.pad(part.astype(float), ((0, missing), (0, 0))) for part in (x, labels))
+        mask = (np.arange(self.chunk) < len(x)).astype(np.float64)
+        found: np.ndarray = self._step(rows, mask, given, np.float64(clip_norm)).numpy()
+        return found
 
-        A gradient that is not finite counts as zero before it is clipped: its norm would pass any
-        comparison, and it would make the whole sum infinite.
-        """
-        if self._step is None:
-            self._step = self._compile()
-        total = np.zeros(self.size)
-        for start in range(0, len(x), self.chunk):
-            part = x[start : start + self.chunk]
-            padded = np.zeros((self.chunk, x.shape[1]))
-            padded[: len(part)] = part
-            given = np.zeros((self.chunk, self._loss.width))
-            given[: len(part)] = label_rows(labels, start, len(part), self._loss.width)
-            mask = (np.arange(self.chunk) < len(part)).astype(np.float64)
-            total += self._step(padded, mask, given, np.float64(clip_norm)).numpy()
-        return total
-
-    def _compile(self) -> Callable[..., Any]:
+    @cached_property
+    def _step(self) -> Callable[..., Any]:
         tf, clipping, model, chunk = self._tf, self._clipping, self.model, self.chunk
         loss, variables = self._loss, self._variables
 

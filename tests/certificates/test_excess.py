@@ -139,7 +139,9 @@ def test_the_fit_in_a_ball_is_the_best() -> None:
         assert fit.gap <= 1e-7
         # w = p - q with p, q >= 0 makes the ball smooth for a general solver.
         found = minimize(
-            lambda v, x=x, y=y, m=masses: mean_loss(x, y, v[:4] - v[4:], m),
+            lambda v, x=x, y=y, m=masses: np.average(
+                np.logaddexp(0.0, -y * (x @ (v[:4] - v[4:]))), weights=m
+            ),
             np.full(8, 0.01),
             bounds=[(0, None)] * 8,
             constraints={"type": "ineq", "fun": lambda v, r=radius: r - v.sum()},
