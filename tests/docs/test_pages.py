@@ -71,8 +71,8 @@ def warm_commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
-def run_text(language: str, text: str, folder: Path) -> None:
-    command = {"sh": ["bash", "-euo", "pipefail", "-c"], "python": [sys.executable, "-c"]}
+def run_text(language: str, text: str, folder: Path, python: tuple[str, ...]) -> None:
+    command = {"sh": ["bash", "-euo", "pipefail", "-c"], "python": python}
     done = subprocess.run(
         [*command[language], text],
         cwd=folder,
@@ -84,9 +84,12 @@ def run_text(language: str, text: str, folder: Path) -> None:
     assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
 
 
-def run_blocks(page: Path, folder: Path) -> None:
+COLD = (sys.executable, "-c")
+
+
+def run_blocks(page: Path, folder: Path, python: tuple[str, ...] = COLD) -> None:
     for language, text in blocks(page, "run"):
-        run_text(language, text, folder)
+        run_text(language, text, folder, python)
 
 
 @pytest.mark.usefixtures("warm_commands")
@@ -95,7 +98,7 @@ def test_the_tour_and_the_tutorials_run_word_for_word_after_the_install_line(
     tmp_path: Path,
 ) -> None:
     install = FENCE.findall(TOUR[0].read_text(encoding="utf-8"))[0].splitlines()[-2]
-    run_text("sh", install.rpartition(" && ")[2], tmp_path)
+    run_text("sh", install.rpartition(" && ")[2], tmp_path, COLD)
     assert (tmp_path / "release").is_dir()
     for page in TOUR:
         run_blocks(page, tmp_path)
@@ -107,7 +110,7 @@ def test_the_tour_and_the_tutorials_run_word_for_word_after_the_install_line(
     "page", [page for page in RUNNABLE if page not in TOUR], ids=lambda page: page.name
 )
 def test_the_blocks_of_a_page_run_one_after_the_other(page: Path, tmp_path: Path) -> None:
-    run_blocks(page, tmp_path)
+    run_blocks(page, tmp_path, (warm.SCRIPT,))
 
 
 # Blocks that no mark lets run by themselves, and what each page's stand on.

@@ -1,9 +1,9 @@
 """Commands without the seconds of their imports: a process that has them forks one for each.
 
-``with commands(folder) as path`` puts a ``marginalsyn`` into the folder. What it runs is the whole
-command, in a process of its own, with the arguments, the place, the environment and the three
-streams of its caller; only its modules are there already. No network library is among them, since
-none survives a fork.
+``with commands(folder) as path`` puts a ``marginalsyn`` into the folder, and a ``warm-python`` that
+runs the text of a script. What they run is the whole command, in a process of its own, with the
+arguments, the place, the environment and the three streams of its caller; only its modules are
+there already. No network library is among them, since none survives a fork.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import pkgutil
 import socket
 import subprocess
 import sys
+import traceback
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -24,9 +25,10 @@ from pathlib import Path
 import marginalsyn
 
 STREAMS = 3
+SCRIPT = "warm-python"
 CLIENT = """#!{python} -SE
 import array, json, os, socket, sys
-asked = json.dumps([sys.argv[1:], os.getcwd(), dict(os.environ)]).encode()
+asked = json.dumps([sys.argv, os.getcwd(), dict(os.environ)]).encode()
 with socket.socket(socket.AF_UNIX) as server:
     server.connect({address!r})
     streams = array.array("i", [0, 1, 2])
@@ -40,9 +42,10 @@ with socket.socket(socket.AF_UNIX) as server:
 def commands(folder: Path) -> Iterator[Path]:
     """A folder for the front of PATH, whose ``marginalsyn`` starts warm."""
     address = str(folder / "socket")
-    client = folder / "marginalsyn"
-    client.write_text(CLIENT.format(python=sys.executable, address=address), encoding="utf-8")
-    client.chmod(0o755)
+    for name in ("marginalsyn", SCRIPT):
+        client = folder / name
+        client.write_text(CLIENT.format(python=sys.executable, address=address), encoding="utf-8")
+        client.chmod(0o755)
     server = subprocess.Popen([sys.executable, __file__, address], stdout=subprocess.PIPE)
     assert server.stdout is not None
     server.stdout.readline()  # it listens
@@ -84,10 +87,14 @@ def serve(address: str) -> None:
             os.chdir(place)
             os.environ.clear()
             os.environ.update(environment)
+            name, *arguments = arguments
             sys.argv = ["marginalsyn", *arguments]
             code = 0
             try:
-                main()
+                if Path(name).name == SCRIPT:
+                    run_script(arguments[0])
+                else:
+                    main()
             except SystemExit as leaving:
                 code = leaving.code if isinstance(leaving.code, int) else int(bool(leaving.code))
             atexit._run_exitfuncs()
@@ -95,6 +102,15 @@ def serve(address: str) -> None:
             sys.stderr.flush()
             # Threads of a library, which the fork left behind, cannot be joined.
             os._exit(code)
+
+
+def run_script(text: str) -> None:
+    """Run a text as Python runs a script: an error is shown, and the exit code is 1."""
+    try:
+        exec(compile(text, "<script>", "exec"), {"__name__": "__main__"})
+    except Exception:
+        traceback.print_exc()
+        sys.exit(1)
 
 
 def _receive(caller: socket.socket) -> tuple[list[str], str, dict[str, str], list[int]]:
