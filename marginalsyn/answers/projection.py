@@ -17,6 +17,7 @@ from scipy import linalg, sparse
 
 from marginalsyn.answers.code_combinations import CodeCombinations
 from marginalsyn.answers.noisy_marginals import Columns, Function, combine
+from marginalsyn.graphical.compression import sum_groups
 
 if TYPE_CHECKING:
     from marginalsyn.answers.estimation import Problem
@@ -166,11 +167,8 @@ def _of_table(evidence: Evidence, columns: Columns, values: np.ndarray) -> Funct
 
 def _averaged(values: np.ndarray, groups: np.ndarray, shares: np.ndarray, axis: int) -> np.ndarray:
     """The mean over the codes of each merged code, by their shares."""
-    size = int(groups.max()) + 1
-    moved = np.moveaxis(values, axis, 0)
-    out = np.zeros((size, *moved.shape[1:]))
-    np.add.at(out, groups, moved * shares.reshape(-1, *[1] * (moved.ndim - 1)))
-    return np.moveaxis(out, 0, axis)
+    shared = np.moveaxis(np.moveaxis(values, axis, -1) * shares, -1, axis)
+    return sum_groups(shared, groups, axis)
 
 
 def evaluate(evidence: Evidence, function: Function, cells: CodeCombinations) -> np.ndarray:

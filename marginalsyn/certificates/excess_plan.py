@@ -120,19 +120,14 @@ class MeasuredPlan:
 
     def cost(self, budget: Budget) -> Charge:
         """The charge, with all that fixes the noise."""
-        return Charge(
-            mechanism=budget.gaussian_law,
-            purpose=PURPOSE,
-            neighbours=self.neighbours,
-            cost=budget.gaussian_cost,
-            details={
-                "sigma": self.sigma,
-                "rows_sigma": self.rows_sigma,
-                "ridge": self.model.strength,
-                "within": self.model.within,
-                "features": self.model.problem.width,
-            },
-        )
+        details = {
+            "sigma": self.sigma,
+            "rows_sigma": self.rows_sigma,
+            "ridge": self.model.strength,
+            "within": self.model.within,
+            "features": self.model.problem.width,
+        }
+        return budget.gaussian_charge(PURPOSE, details)
 
     def measure(self, visit: Visit, progress: Progress) -> tuple[int, int | None]:
         """Fit, round, add noise: the noisy psi in steps, and the noisy number of rows if bought.

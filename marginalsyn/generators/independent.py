@@ -102,8 +102,7 @@ class Independent(Calibrated):
     @property
     def cost(self) -> tuple[Charge, ...]:
         details = {"sigma": self.sigma, "marginals": len(self.asked)}
-        law, cost = self.budget.gaussian_law, self.budget.gaussian_cost
-        return (self.budget.charge(law, "one-way marginals", cost, details),)
+        return (self.budget.gaussian_charge("one-way marginals", details),)
 
     @property
     def plan(self) -> Plan:

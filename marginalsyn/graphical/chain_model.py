@@ -11,6 +11,7 @@ import numpy as np
 
 from marginalsyn.errors import DataError, UsageError
 from marginalsyn.graphical import model as pgm
+from marginalsyn.graphical.factors import Scope
 from marginalsyn.graphical.row_chains import IMPOSSIBLE, RowChain, count, fit_chain
 from marginalsyn.graphical.sampling import FEWEST, MOST
 from marginalsyn.graphical.targets import Layout, Measured, masks, merge
@@ -47,25 +48,16 @@ class ChainModel(pgm.Fitted):
     unused: bool = field(kw_only=True, default=False)
 
     @property
-    def potentials(self) -> dict[tuple[str, ...], np.ndarray]:
-        """The log potentials; their sum is the log probability up to a constant."""
-        found: dict[tuple[str, ...], np.ndarray] = {}
-        for scope, logs in zip(self.chain.scopes, self._logs, strict=True):
-            name = self._layout.named(scope)
-            found[name] = found[name] + logs if name in found else logs
-        return found
-
-    @property
     def _logs(self) -> list[np.ndarray]:
         return [np.where(t > IMPOSSIBLE / 2, t, -np.inf) for t in self.chain.tables]
+
+    @property
+    def _tables(self) -> Iterator[tuple[Scope, np.ndarray]]:
+        return zip(self.chain.scopes, self._logs, strict=True)
 
     def tree_holds(self, columns: Sequence[str]) -> bool:
         """Whether the tree that the chain started from was fitted to a marginal."""
         return self._layout.scope(columns) in self.contraction.scopes
-
-    def marginals(self, queries: Iterable[Sequence[str]]) -> dict[tuple[str, ...], np.ndarray]:
-        """Many marginals, of one population of rows."""
-        return {tuple(query): self._answer(query) for query in queries}
 
     def pair_blocks(self) -> Iterator[tuple[int, np.ndarray]] | None:
         """None: marginals are counted one by one."""

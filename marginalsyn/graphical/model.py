@@ -180,10 +180,14 @@ class Fitted:
     def potentials(self) -> dict[tuple[str, ...], np.ndarray]:
         """The log potentials; their sum is the log probability up to a constant."""
         found: dict[tuple[str, ...], np.ndarray] = {}
-        for scope, logs in zip(self.contraction.scopes, self.contraction.logs, strict=True):
+        for scope, logs in self._tables:
             name = self._layout.named(scope)
             found[name] = found[name] + logs if name in found else logs.copy()
         return found
+
+    @property
+    def _tables(self) -> Iterator[tuple[Scope, np.ndarray]]:
+        return zip(self.contraction.scopes, self.contraction.logs, strict=True)
 
     def marginal(self, columns: Sequence[str]) -> np.ndarray:
         """Expected counts over ``columns``, one axis each in that order; they sum to ``total``.
@@ -202,7 +206,8 @@ class Fitted:
                    [2., 2.]])
         """
         found = {tuple(query): self._answer(query) for query in queries}
-        self._answers.forget()
+        if "_answers" in vars(self):
+            self._answers.forget()
         return found
 
     def pair_blocks(self) -> Iterator[tuple[int, np.ndarray]] | None:

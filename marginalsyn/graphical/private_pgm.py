@@ -114,12 +114,8 @@ class FittedByMbi(Fitted):
 
     model: Any = field(default=None, repr=False)
 
-    def marginals(self, queries: Iterable[Sequence[str]]) -> dict[tuple[str, ...], np.ndarray]:
-        """Many marginals, one by one: mbi sums variables out for those outside its cliques."""
-        return {tuple(query): self._answer(query) for query in queries}
-
     def pair_blocks(self) -> None:
-        """None: mbi answers one by one."""
+        """None: mbi answers one by one, and sums variables out for those outside its cliques."""
 
     def _answer(self, query: Sequence[str]) -> np.ndarray:
         if not query:

@@ -166,6 +166,10 @@ class Budget:
             details=dict(details or {}),
         )
 
+    def gaussian_charge(self, purpose: str, details: Mapping[str, Any]) -> Charge:
+        """What Gaussian noise costs that spends all of it, whatever it is priced in."""
+        return self.charge(self.gaussian_law, purpose, self.gaussian_cost, details)
+
     def to_json(self) -> dict[str, Any]:
         """What it is worth, as JSON values."""
         names = ("eps", "delta", "rho", "pure", "neighbours")

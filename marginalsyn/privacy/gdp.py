@@ -19,15 +19,13 @@ Sums of squares are kept as mu^2 / 2, the *amount*: for Gaussian noise it is als
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
-from marginalsyn.privacy.zcdp import check_delta, check_eps
+from marginalsyn.privacy.zcdp import check_delta, check_eps, halve
 
 # Far above the rounding of scipy's functions and of the few operations below.
 _SLACK = 2.0**-47
 # What a budget keeps back, so that its parts, added up in floating point, stay inside it.
 _RESERVE = 1e-13
-_HALVINGS = 200
 
 
 def delta_of(eps: float, mu: float) -> float:
@@ -66,7 +64,7 @@ def eps_of_mu(mu: float, delta: float) -> float:
         return 0.0
     # At eps = mu^2/2 + x mu delta is below Phi(-x).
     top = mu * (mu / 2 + math.sqrt(-2 * math.log(delta)) + 1)
-    return _least(lambda eps: delta_of(eps, mu) <= delta, 0.0, top)
+    return halve(lambda eps: delta_of(eps, mu) <= delta, 0.0, top)[1]
 
 
 def mu_of(eps: float, delta: float) -> float:
@@ -79,7 +77,7 @@ def mu_of(eps: float, delta: float) -> float:
     check_eps(eps)
     check_delta(delta, allow_large=True)
     top = 2 * math.sqrt(2 * eps) + 2 * eps + 80.0
-    over = _least(lambda mu: delta_of(eps, mu) > delta, 0.0, top)
+    over = halve(lambda mu: delta_of(eps, mu) > delta, 0.0, top)[1]
     return math.nextafter(over, 0.0) * (1 - _RESERVE)
 
 
@@ -141,13 +139,3 @@ def selection_eps(amount: float) -> float:
     while amount_of(selection_mu(eps)) > amount:
         eps *= 1 - _SLACK
     return eps
-
-
-def _least(holds: Callable[[float], bool], low: float, high: float) -> float:
-    """The least number from which on a condition holds; it does at ``high``."""
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        if not low < middle < high:
-            break
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high

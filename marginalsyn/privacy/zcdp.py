@@ -143,16 +143,22 @@ def k_norm_rate(eps: float, l2: float) -> float:
     return rate if Fraction(rate) <= exact else math.nextafter(rate, 0.0)
 
 
+def halve(
+    holds: Callable[[float], bool], low: float, high: float, rounds: int = 200
+) -> tuple[float, float]:
+    """Halve an interval to where something begins to hold: the ends between which that is."""
+    for _ in range(rounds):
+        middle = (low + high) / 2
+        if not low < middle < high:
+            break
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return low, high
+
+
 def _root(rises: Callable[[float], float], top: float) -> float:
     """Where an increasing function of a > 0 crosses zero, by bisection on log a."""
-    low, high = -60.0, min(top + 1.0, 700.0)
-    for _ in range(90):
-        middle = (low + high) / 2
-        if rises(math.exp(middle)) < 0:
-            low = middle
-        else:
-            high = middle
-    return math.exp((low + high) / 2)
+    ends = halve(lambda log: rises(math.exp(log)) >= 0, -60.0, min(top + 1.0, 700.0), 90)
+    return math.exp(sum(ends) / 2)
 
 
 def _check(rho: float, delta: float) -> None:

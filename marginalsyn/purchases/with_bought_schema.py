@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Approximate, Charge, Pure, SubsampledGaussian
 from marginalsyn.privacy.composition import compose
 from marginalsyn.privacy.gdp import eps_of_mu
-from marginalsyn.privacy.zcdp import eps_of, rho_of
+from marginalsyn.privacy.zcdp import eps_of, halve, rho_of
 from marginalsyn.purchases.categories import Categories
 from marginalsyn.purchases.purchase import Purchase, buy_all, charges_of
 from marginalsyn.purchases.shapes import Shapes
@@ -73,11 +72,13 @@ class WithBoughtSchema(Calibrated):
         def offer(pure: float, eps: float | None = None) -> Budget:
             return Budget.of_json({"eps": eps or pure, "pure": pure, **worth})
 
-        eps = _largest(fits, max(0.0, whole.eps - eps_of(spent, left)), whole.eps, 40)
+        least = max(0.0, whole.eps - eps_of(spent, left))
+        eps, _ = halve(lambda one: not fits(one), least, whole.eps, 40)
         known = self._configured(self.schema, offer(eps)).cost
         if any(isinstance(charge.cost, SubsampledGaussian) for charge in known):
             # Sampled steps add up with the rest in a way of their own.
-            eps = own_eps = _largest(lambda one: fits(one, offer(one)), eps / 4, whole.eps, TRIES)
+            eps, _ = halve(lambda one: not fits(one, offer(one)), eps / 4, whole.eps, TRIES)
+            own_eps = eps
         found = offer(eps, own_eps)
         if not fits(eps, found):
             raise PluginError(
@@ -129,11 +130,3 @@ class WithBoughtSchema(Calibrated):
                 found, frame=frame, model=model, notes={**found.notes, "follow": follow}
             )
         return replace(found, schema=schema) if self.purchases else found
-
-
-def _largest(fits: Callable[[float], bool], low: float, high: float, steps: int) -> float:
-    """The largest number that fits, as far as halving so often finds it; ``low`` does."""
-    for _ in range(steps):
-        middle = (low + high) / 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from marginalsyn.errors import UsageError
+from marginalsyn.progress import Progress
 from marginalsyn.registry import needed_part
 from marginalsyn.weights.dense import first_parameters, shapes_of, split
 
@@ -136,6 +137,12 @@ def build_network(
         width, hidden, rng, chunk, **how
     )
     return network
+
+
+def load_engine(engine: str, progress: Progress) -> None:
+    """Load what training needs, before anything is charged."""
+    progress.report("load", text=engine)
+    build_network(engine, 1, (1,), np.random.default_rng(0))
 
 
 def chunk_rows(lot: int) -> int:

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from marginalsyn.plugins.audit.exact import Check, delta_between
-from marginalsyn.plugins.audit.scoring import bisect
 from marginalsyn.privacy.charges import Charge, Neighbours, SubsampledGaussian
 from marginalsyn.privacy.composition import compose
 from marginalsyn.privacy.laws import Law, PoissonSample
 from marginalsyn.privacy.rounded_normal import RoundedGaussian
+from marginalsyn.privacy.zcdp import halve
 from marginalsyn.table.features import FeatureRows
 from marginalsyn.weights.conditional import LabelRows
 from marginalsyn.weights.dp_sgd import Training, private_gradient
@@ -215,4 +215,4 @@ def step_eps(
             else:
                 alone += chance * np.array([1.0, share])
     first, second = np.append(absent * width, alone[0]), np.append(present * width, alone[1])
-    return bisect(lambda eps: delta_between(first, second, eps) <= delta, 50.0, 50)[1]
+    return halve(lambda eps: delta_between(first, second, eps) <= delta, 0.0, 50.0, 50)[1]

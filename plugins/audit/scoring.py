@@ -37,7 +37,7 @@ from marginalsyn.privacy.charges import (
 )
 from marginalsyn.privacy.composition import compose
 from marginalsyn.privacy.gdp import eps_of_mu
-from marginalsyn.privacy.zcdp import eps_of
+from marginalsyn.privacy.zcdp import eps_of, halve
 
 # Orders of Renyi divergence; each is a valid bound, so a grid costs tightness only.
 _ORDERS = 1.0 + np.exp(np.linspace(-6.0, 9.0, 400))
@@ -131,16 +131,7 @@ def gaussian_eps(mu: float, delta: float) -> float:
     """The eps at ``delta`` of a Gaussian mechanism whose sensitivity is mu standard deviations."""
     if gaussian_delta(mu, 0.0) <= delta:
         return 0.0
-    return bisect(lambda eps: gaussian_delta(mu, eps) <= delta, mu * mu / 2 + 40.0 * mu, 80)[1]
-
-
-def bisect(holds: Callable[[float], bool], high: float, rounds: int) -> tuple[float, float]:
-    """Halve an interval from 0 to where something holds; the ends between which that begins."""
-    low = 0.0
-    for _ in range(rounds):
-        middle = (low + high) / 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return low, high
+    return halve(lambda eps: gaussian_delta(mu, eps) <= delta, 0.0, mu * mu / 2 + 40.0 * mu, 80)[1]
 
 
 def guess_chance(canaries: int, guesses: int, right: int, eps: float, delta: float) -> float:
@@ -173,9 +164,8 @@ def least_eps_of_guesses(
     """
     if guesses == 0 or guess_chance(canaries, guesses, right, 0.0, delta) > alpha:
         return 0.0
-    return bisect(lambda eps: guess_chance(canaries, guesses, right, eps, delta) > alpha, 50.0, 60)[
-        0
-    ]
+    unlikely = partial(guess_chance, canaries, guesses, right, delta=delta)
+    return halve(lambda eps: unlikely(eps) > alpha, 0.0, 50.0, 60)[0]
 
 
 _BEYOND = 1.0

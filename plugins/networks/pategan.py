@@ -330,8 +330,7 @@ class PATEGAN(MakerGenerator):
     @property
     def cost(self) -> tuple[Charge, ...]:
         details = {"queries": self.config.queries, "sigma": self.votes_sigma}
-        law, cost = self.budget.gaussian_law, self.budget.gaussian_cost
-        return (self.budget.charge(law, f"{COUNTS} and {VOTES}", cost, details),)
+        return (self.budget.gaussian_charge(f"{COUNTS} and {VOTES}", details),)
 
     @property
     def facts(self) -> dict[str, Any]:

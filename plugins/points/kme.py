@@ -329,7 +329,7 @@ class KME(PointGenerator):
     @property
     def cost(self) -> tuple[Charge, ...]:
         details = {"features": self.config.features, "sigma": self.sigma}
-        return self.gaussian_charge("kernel mean embedding", details)
+        return (self.budget.gaussian_charge("kernel mean embedding", details),)
 
     @property
     def plan(self) -> Plan:

@@ -22,7 +22,7 @@ from marginalsyn.contract import Calibrated, GeneratorConfig, Model, Synthesis, 
 from marginalsyn.errors import ReleaseError, UsageError
 from marginalsyn.graphical.estimation import impossible_rows, redraw, zeros_of
 from marginalsyn.libraries import took_part
-from marginalsyn.privacy.charges import Charge, Neighbours
+from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.privacy.selection import ExponentialMechanism
 from marginalsyn.privacy.zcdp import gaussian_sigma
 from marginalsyn.table.energy import distance_matrix
@@ -404,11 +404,6 @@ class PointGenerator(Calibrated):
         """The Gaussian noise that the main share of the budget buys, at this sensitivity."""
         rho = self.budget.gaussian * self.shares[self.main] * (1 - 1e-12)
         return gaussian_sigma(rho, l2=l2)
-
-    def gaussian_charge(self, purpose: str, details: Mapping[str, Any]) -> tuple[Charge, ...]:
-        """One charge of the whole budget in the unit of Gaussian noise."""
-        law, cost = self.budget.gaussian_law, self.budget.gaussian_cost
-        return (self.budget.charge(law, purpose, cost, details),)
 
     def count_rows(self, visit: Visit) -> tuple[float, float]:
         """The number of rows and its standard deviation: public under replace, else bought."""

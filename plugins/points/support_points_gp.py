@@ -152,7 +152,8 @@ class SupportPointsGP(PointGenerator):
 
     @property
     def cost(self) -> tuple[Charge, ...]:
-        return self.gaussian_charge("energy potential", {"form": self.form, "sigma": self.sigma})
+        details = {"form": self.form, "sigma": self.sigma}
+        return (self.budget.gaussian_charge("energy potential", details),)
 
     @property
     def plan(self) -> Plan:

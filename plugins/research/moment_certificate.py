@@ -110,18 +110,13 @@ class MomentPlan:
 
     def cost(self, budget: Budget, weightings: int = 1) -> Charge:
         """The charge for both, with how many weightings the certificate will count."""
-        return Charge(
-            mechanism=budget.gaussian_law,
-            purpose=PURPOSE,
-            neighbours=self.neighbours,
-            cost=budget.gaussian_cost,
-            details={
-                "label_sigma": self.label_sigma,
-                "product_sigma": self.product_sigma,
-                "features": self.frame.width,
-                "weightings": weightings,
-            },
-        )
+        details = {
+            "label_sigma": self.label_sigma,
+            "product_sigma": self.product_sigma,
+            "features": self.frame.width,
+            "weightings": weightings,
+        }
+        return budget.gaussian_charge(PURPOSE, details)
 
     def measure(self, visit: Visit, progress: Progress) -> Sums:
         """Add up both kinds in one pass, and add the noise."""

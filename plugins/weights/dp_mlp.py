@@ -20,7 +20,13 @@ from marginalsyn.weights.dense import check_layers, check_number
 from marginalsyn.weights.dp_sgd import Persons, Training, train
 from marginalsyn.weights.label_correction import NETWORK_STEPS
 from marginalsyn.weights.logistic import REFERENCE
-from marginalsyn.weights.per_row import RowNetwork, build_network, choose_engine, chunk_rows
+from marginalsyn.weights.per_row import (
+    RowNetwork,
+    build_network,
+    choose_engine,
+    chunk_rows,
+    load_engine,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -195,9 +201,7 @@ class DpMlp(WeightEstimator):
         }
 
     def prepare(self, *, progress: Progress) -> None:
-        """Load what training needs, before anything is charged."""
-        progress.report("load", text=self.engine)
-        build_network(self.engine, 1, (1,), np.random.default_rng(0))
+        load_engine(self.engine, progress)
 
     def __call__(self, rows: Visit, *, progress: Progress) -> LogWeights:
         network = self._network(rows.noise)

@@ -21,6 +21,7 @@ from marginalsyn.weights.label_correction import (
     ask_privately,
     ask_publicly,
 )
+from marginalsyn.weights.per_row import load_engine
 from marginalsyn.weights.prediction import LINE_SEES, predict_gain
 from marginalsyn.weights.raking import Answers, Cells, fit
 
@@ -107,11 +108,7 @@ class LabelWeights(WeightEstimator):
         return {**facts, "units": self.units} if self.units else facts
 
     def prepare(self, *, progress: Progress) -> None:
-        """Load the engine before anything is charged."""
-        from marginalsyn.weights.per_row import build_network
-
-        progress.report("load", text=self.engine)
-        build_network(self.engine, 1, (1,), np.random.default_rng(0))
+        load_engine(self.engine, progress)
 
     def __call__(self, rows: Any, *, progress: Progress) -> LogWeights:
         private = Chunks(self.conditional, *weighted_codes(rows))
