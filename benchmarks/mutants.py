@@ -207,7 +207,7 @@ MUTANTS = (
         "plugins/networks/tensorflow_engine.py",
         "clipped = clipping.compute_clip_weights(clip_norm, norms)",
         "clipped = 1.0 + 0.0 * norms * clip_norm",
-        ("tests/plugins/weights/test_dp_mlp.py", "-k", "moves_the_sum or per_row"),
+        ("tests/plugins/networks/test_engines.py", "-k", "a_row_moves"),
     ),
     Mutant(
         "strange-gradient-kept",

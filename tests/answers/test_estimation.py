@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from letters import PAIRS, SCHEMA, SIZES
 
 from marginalsyn import Schema
 from marginalsyn.answers.estimation import Problem, kept_inside
@@ -14,20 +15,8 @@ from marginalsyn.answers.regression import Regression
 from marginalsyn.answers.replaying import replay
 from marginalsyn.answers.subgroups import difference_of, mean_of, table_of
 from marginalsyn.table.columns import BooleanColumn
-from marginalsyn.table.numeric import IntegerColumn
 
 Make = Callable[..., Any]
-SIZES = {"a": 4, "b": 3, "c": 2}
-SCHEMA = Schema(
-    columns=(
-        IntegerColumn(name="a", lower=0, upper=3),
-        IntegerColumn(name="b", lower=0, upper=2),
-        BooleanColumn(name="c"),
-    ),
-    label="c",
-    positive=True,
-)
-PAIRS = [(("a", "b"), 8.0), (("b", "c"), 8.0), (("a", "c"), 8.0), (("a",), 8.0)]
 
 
 def law(seed: int = 5) -> np.ndarray:

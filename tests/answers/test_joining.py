@@ -11,28 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import Result
+from letters import SCHEMA, SIZES
 
-from marginalsyn import Schema
 from marginalsyn.answers.estimation import Problem
 from marginalsyn.answers.regression import Regression
 from marginalsyn.answers.replaying import with_measured
 from marginalsyn.answers.subgroups import difference_of, table_of
 from marginalsyn.contract import Measurement
-from marginalsyn.table.columns import BooleanColumn
-from marginalsyn.table.numeric import IntegerColumn
 
 Make = Callable[..., Any]
 Run = Callable[..., Result]
-SIZES = {"a": 4, "b": 3, "c": 2}
-SCHEMA = Schema(
-    columns=(
-        IntegerColumn(name="a", lower=0, upper=3),
-        IntegerColumn(name="b", lower=0, upper=2),
-        BooleanColumn(name="c"),
-    ),
-    label="c",
-    positive=True,
-)
 
 
 @pytest.mark.parametrize("merged", [False, True])

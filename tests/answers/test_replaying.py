@@ -8,27 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from letters import PAIRS, SCHEMA, SIZES
 
-from marginalsyn import Schema
 from marginalsyn.answers import replaying
 from marginalsyn.answers.estimation import Problem
 from marginalsyn.answers.regression import Regression, Risk
 from marginalsyn.answers.replaying import replay
-from marginalsyn.table.columns import BooleanColumn
-from marginalsyn.table.numeric import IntegerColumn
 
 Make = Callable[..., Any]
-SIZES = {"a": 4, "b": 3, "c": 2}
-SCHEMA = Schema(
-    columns=(
-        IntegerColumn(name="a", lower=0, upper=3),
-        IntegerColumn(name="b", lower=0, upper=2),
-        BooleanColumn(name="c"),
-    ),
-    label="c",
-    positive=True,
-)
-PAIRS = [(("a", "b"), 8.0), (("b", "c"), 8.0), (("a", "c"), 8.0), (("a",), 8.0)]
 
 
 def problems_of(evidence_of: Make, spread: float = 3.0, rows: int = 4000) -> tuple[Any, list[Any]]:

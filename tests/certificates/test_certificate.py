@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from unit_rows import random_rows
 
 from marginalsyn import (
     Budget,
@@ -66,24 +67,11 @@ def release_of(
     return table, Release.write(made, schema, statement, folder / "release")
 
 
-def units(rows: int, seed: int) -> np.ndarray:
-    """Random rows as unit coordinates, extreme ones among them."""
-    rng = np.random.default_rng(seed)
-    columns = []
-    for column in SCHEMA.columns:
-        if column.numeric:
-            values = rng.choice([0.0, 1.0, 0.5, rng.random()], rows)
-            columns.append(np.where(column.nullable & (rng.random(rows) < 0.2), -1.0, values))
-        else:
-            columns.append(rng.integers(0, column.size, rows).astype(float))
-    return np.column_stack(columns)
-
-
 class TestSums:
     @settings(max_examples=150, deadline=None)
     @given(seed=st.integers(0, 10**9), replace=st.booleans())
     def test_one_person_moves_them_by_no_more_than_declared(self, seed: int, replace: bool) -> None:
-        rows = units(6, seed)
+        rows = random_rows(SCHEMA, 6, seed)
         one = add_up(FRAME, rows[:5])
         other = add_up(FRAME, np.vstack([rows[:4], rows[5:]]) if replace else rows[:4])
         relation = Neighbours.REPLACE if replace else Neighbours.ADD_REMOVE
@@ -105,7 +93,7 @@ class TestSums:
         assert moved == pytest.approx(design.product_l2, rel=1e-9)
 
     def test_features_are_whole_multiples_of_at_most_one(self) -> None:
-        x = FRAME.integers(units(200, 0))
+        x = FRAME.integers(random_rows(SCHEMA, 200, 0))
         assert np.abs(x).max() == GRID
         assert x.shape[1] == FRAME.width == len(FRAME.names)
         assert (np.linalg.norm(x / GRID, axis=1) <= FRAME.norm + 1e-9).all()
@@ -118,8 +106,8 @@ class TestSums:
             assert cost == pytest.approx(0.2, rel=1e-9)
 
     def test_bounds_hold_together_as_often_as_they_say(self) -> None:
-        real = CodedRows(SCHEMA, np.zeros((400, 5), int), units(400, 1))
-        synthetic = CodedRows(SCHEMA, np.zeros((300, 5), int), units(300, 2))
+        real = CodedRows(SCHEMA, np.zeros((400, 5), int), random_rows(SCHEMA, 400, 1))
+        synthetic = CodedRows(SCHEMA, np.zeros((300, 5), int), random_rows(SCHEMA, 300, 2))
         true = moment_errors(FRAME, real, synthetic, orders=(2,))
         design = MomentPlan.of(FRAME, 0.5, Neighbours.ADD_REMOVE)
         label, product = add_up(FRAME, real.units)
@@ -144,8 +132,8 @@ class TestSums:
     @pytest.mark.parametrize("chosen", [False, True], ids=["fixed before", "chosen after"])
     def test_all_weightings_hold_together_as_often_as_they_say(self, chosen: bool) -> None:
         """Many weightings at once; or, of many, the one that the noisy sums flatter most."""
-        real = CodedRows(SCHEMA, np.zeros((400, 5), int), units(400, 1))
-        synthetic = CodedRows(SCHEMA, np.zeros((60, 5), int), units(60, 2))
+        real = CodedRows(SCHEMA, np.zeros((400, 5), int), random_rows(SCHEMA, 400, 1))
+        synthetic = CodedRows(SCHEMA, np.zeros((60, 5), int), random_rows(SCHEMA, 60, 2))
         rng = np.random.default_rng(3)
         tables = [synthetic.weigh(np.exp(2 * rng.normal(size=60))) for _ in range(12)]
         true = [moment_errors(FRAME, real, one, orders=(2,)) for one in tables]
@@ -172,7 +160,7 @@ class TestSums:
     @pytest.mark.parametrize("weightings", [1, 2, 40])
     def test_confidence_is_split_over_every_sum_of_every_weighting(self, weightings: int) -> None:
         """The chance that each bound was given, solved for, times their number is the whole."""
-        synthetic = CodedRows(SCHEMA, np.zeros((60, 5), int), units(60, 2))
+        synthetic = CodedRows(SCHEMA, np.zeros((60, 5), int), random_rows(SCHEMA, 60, 2))
         x, y, _ = FRAME.features(synthetic)
         e = y @ x / len(y)
         size = FRAME.width * (FRAME.width + 1) // 2
@@ -199,7 +187,7 @@ class TestSums:
         product[-1] = 10**4 * GRID**2
         sums = Sums(zeros[: FRAME.width], product, design.label_sigma, design.product_sigma)
         for seed in range(20):
-            table = CodedRows(SCHEMA, np.zeros((9, 5), int), units(9, seed)).weigh(
+            table = CodedRows(SCHEMA, np.zeros((9, 5), int), random_rows(SCHEMA, 9, seed)).weigh(
                 rng.random(9) + 0.1
             )
             later = sums.errors(FRAME, table, None)
@@ -213,7 +201,7 @@ class TestSums:
         design = MomentPlan.of(FRAME, 1e-6, Neighbours.ADD_REMOVE)
         zeros = np.zeros(FRAME.width * (FRAME.width + 1) // 2, dtype=np.int64)
         sums = Sums(zeros[: FRAME.width], zeros, design.label_sigma, design.product_sigma)
-        table = CodedRows(SCHEMA, np.zeros((10, 5), int), units(10, 0))
+        table = CodedRows(SCHEMA, np.zeros((10, 5), int), random_rows(SCHEMA, 10, 0))
         assert sums.errors(FRAME, table, 1) is None
 
 

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.optimize import minimize
+from unit_rows import random_rows
 
 from marginalsyn import Budget, Neighbours, PrivateTable, Schema, Unit, datasets, make_noise
 from marginalsyn.certificates.excess_plan import (
@@ -50,19 +51,6 @@ from marginalsyn.table.design import CodedRows
 SCHEMA = example_schema()
 KINDS = [(1e-2, None, False), (1e-3, 2.0, False), (1e-6, 1.0, True)]
 IDS = ["ridge", "ridge and distance", "distance"]
-
-
-def random_rows(schema: Schema, rows: int, seed: int) -> np.ndarray:
-    """Random rows as unit coordinates, extreme ones among them."""
-    rng = np.random.default_rng(seed)
-    columns = []
-    for column in schema.columns:
-        if column.numeric:
-            values = rng.choice([0.0, 1.0, 0.5, rng.random()], rows)
-            columns.append(np.where(column.nullable & (rng.random(rows) < 0.2), -1.0, values))
-        else:
-            columns.append(rng.integers(0, column.size, rows).astype(float))
-    return np.column_stack(columns)
 
 
 def model_for(

@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import stats
+from steps import Fixed, knobs
 
 from marginalsyn import Budget, Charge, Neighbours, Schema
 from marginalsyn.contract import Measurement, Model, Target
@@ -39,29 +40,16 @@ from marginalsyn.plugins.networks.heads import Heads, shares_of
 from marginalsyn.plugins.networks.tensorflow_engine import Network
 from marginalsyn.privacy.charges import SubsampledGaussian
 from marginalsyn.privacy.composition import compose, find_noise_multiplier
-from marginalsyn.privacy.laws import Law, PoissonSample
 from marginalsyn.privacy.noise import SecureNoise, SeededNoise
 from marginalsyn.privacy.zcdp import rho_of
 from marginalsyn.release.folder import Release
 from marginalsyn.release.sampling import sample
 from marginalsyn.table.codec import Codec
 from marginalsyn.weights.dense import forward, layers_of
-from marginalsyn.weights.dp_sgd import Training, joint_gradient
+from marginalsyn.weights.dp_sgd import joint_gradient
 
 ALPHA = 1e-6
 QUICK = {"steps": 4, "rate": 1.0, "hidden": (8,), "generator_hidden": (8,)}
-
-
-def knobs(**changes) -> Training:
-    given = {
-        "rate": 0.5,
-        "steps": 3,
-        "lot": 10,
-        "clip_norm": 2.0,
-        "noise_multiplier": 1.5,
-        "learning_rate": 0.1,
-    }
-    return Training(**{**given, **changes})
 
 
 # -- rows as vectors ------------------------------------------------------------------------------
@@ -144,15 +132,6 @@ def test_a_gradient_that_is_no_number_counts_as_zero(network, strange, scale) ->
 def test_training_has_bounded_knobs(changes) -> None:
     with pytest.raises(UsageError, match="must"):
         knobs(**changes)
-
-
-class Fixed(SeededNoise):
-    """Noise whose lots are the first three rows."""
-
-    def draw(self, law: Law, values: int | np.ndarray) -> np.ndarray:
-        if isinstance(law, PoissonSample):
-            return np.arange(3)[:values]
-        return super().draw(law, values)
 
 
 @pytest.mark.tensorflow

@@ -81,11 +81,15 @@ def test_gradients_of_rows_are_those_of_the_loss(shape) -> None:
         assert np.allclose(network.clipped_sum(x, given, clip), expected, atol=1e-7)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_a_row_moves_the_sum_by_the_clipping_norm_at_most(shape) -> None:
+@pytest.mark.parametrize(
+    ("engine", "shape"), [*((NUMPY, shape) for shape in SHAPES), (TENSORFLOW, "two layers")]
+)
+def test_a_row_moves_the_sum_by_the_clipping_norm_at_most(engine, shape) -> None:
+    if engine == TENSORFLOW:
+        pytest.importorskip("tensorflow_privacy")
     args, how = SHAPES[shape]
     rng = np.random.default_rng(3)
-    network = build_network(NUMPY, *args, np.random.default_rng(2), 8, **how)
+    network = build_network(engine, *args, np.random.default_rng(2), 8, **how)
     for scale in (0.1, 10.0, 1e6, 1e200):
         network.assign(rng.normal(0, scale, network.size))
         with np.errstate(over="ignore"):

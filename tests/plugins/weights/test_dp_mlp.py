@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from scipy import stats
+from steps import Fixed, knobs
 
 from marginalsyn import Budget, Charge, Neighbours
 from marginalsyn.contract import Target
@@ -18,31 +19,13 @@ from marginalsyn.plugins.weights.label_weights import signal_share
 from marginalsyn.privacy import rounded_normal as normal
 from marginalsyn.privacy.charges import SubsampledGaussian
 from marginalsyn.privacy.composition import compose, find_noise_multiplier
-from marginalsyn.privacy.laws import Law, PoissonSample
+from marginalsyn.privacy.laws import PoissonSample
 from marginalsyn.privacy.noise import SecureNoise, SeededNoise
 from marginalsyn.privacy.rounded_normal import RoundedGaussian
 from marginalsyn.privacy.zcdp import rho_of
 from marginalsyn.weights.dp_sgd import Training, noise_steps, private_gradient, train
-from marginalsyn.weights.per_row import (
-    ENGINES,
-    TENSORFLOW,
-    RowNetwork,
-    build_network,
-)
 
 ALPHA = 1e-6
-
-
-def knobs(**changes) -> Training:
-    given = {
-        "rate": 0.5,
-        "steps": 3,
-        "lot": 10,
-        "clip_norm": 2.0,
-        "noise_multiplier": 1.5,
-        "learning_rate": 0.1,
-    }
-    return Training(**{**given, **changes})
 
 
 class Toy:
@@ -159,35 +142,6 @@ def test_noise_of_a_step_does_not_depend_on_the_lot(rows) -> None:
     # The grid's share of the sensitivity is paid for, and is small.
     whole = noise_steps(training, size) * training.clip_norm / 2**20
     assert sigma * (1 + 2 * math.sqrt(size) / 2**20) == pytest.approx(whole)
-
-
-@pytest.fixture(scope="module", params=ENGINES)
-def network(request) -> RowNetwork:
-    """Compiled once for all tests."""
-    if request.param == TENSORFLOW:
-        pytest.importorskip("tensorflow_privacy")
-    return build_network(request.param, 6, (8, 4), np.random.default_rng(1))
-
-
-def test_no_row_moves_the_sum_by_more_than_the_clipping_norm(network) -> None:
-    rng = np.random.default_rng(0)
-    for scale in (0.1, 10.0, 1e6):
-        network.assign(rng.normal(0, scale, network.size))
-        x = rng.normal(0, scale, (30, 6))
-        for clip in (0.01, 1.0):
-            whole = network.clipped_sum(x, 1.0, clip)
-            for row in (0, 11, 29):
-                less = network.clipped_sum(np.delete(x, row, 0), 1.0, clip)
-                assert np.linalg.norm(whole - less) <= clip * (1 + 1e-9)
-
-
-class Fixed(SeededNoise):
-    """Noise whose lots are the first rows, however many there are."""
-
-    def draw(self, law: Law, values: int | np.ndarray) -> np.ndarray:
-        if isinstance(law, PoissonSample):
-            return np.arange(3)[:values]
-        return super().draw(law, values)
 
 
 def test_nothing_but_the_lot_depends_on_the_number_of_rows() -> None:
