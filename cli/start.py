@@ -184,7 +184,11 @@ class Start(Drafting, Operation[None]):
     out: str | Path = option(defaults.RELEASE, "The release folder.", metavar="FOLDER")
     force: bool = option(False, "Overwrite what exists.")
 
-    def run(self, session: Session = PYTHON) -> Result[None]:
+    def plan(self, session: Session = PYTHON) -> Result[None]:
+        """Ask nothing, say what is to be expected, and spend nothing."""
+        return replace(self, yes=True).run(session, spend=False)
+
+    def run(self, session: Session = PYTHON, spend: bool = True) -> Result[None]:
         """Draft, ask, show what is to come, then run the plain commands."""
         from marginalsyn.contract import make_config
         from marginalsyn.operations.linked_draft import holds_several, table_of
@@ -233,7 +237,8 @@ class Start(Drafting, Operation[None]):
             choices, schema = self._prepared(choices, vouched, notes)
         if not self.yes:
             _say_spent(data, notes)
-        if not self.yes and not click.confirm("Spend this budget now?", default=True, err=True):
+            spend = click.confirm("Spend this budget now?", default=True, err=True)
+        if not spend:
             return Result(None, notes=["Nothing was spent."])
         if choices.public is not None and schema == vouched:
             choices = replace(choices, schema_path=choices.public)
@@ -351,13 +356,13 @@ def _ask(choices: Choices, draft: Draft, read: Any) -> tuple[Choices, Draft]:
 
     notes = screen.Notes()
 
-    def changed(**fields: Any) -> bool:
+    def changed(quiet: bool = False, **fields: Any) -> bool:
         nonlocal choices, draft
         try:
             new = replace(choices, **fields)
             draft, choices = read(new), new
         except MarginalsynError as error:
-            notes.warn(str(error))
+            notes.warn_all([] if quiet else [str(error)])
             return False
         return True
 
@@ -365,25 +370,17 @@ def _ask(choices: Choices, draft: Draft, read: Any) -> tuple[Choices, Draft]:
     if choices.public is None:
         notes.say(f"kinds: {', '.join(KINDS)}, drop")
     while choices.public is None and (typed := prompt(columns)):
-        right = {}
+        before = draft
         try:
-            for name, kind in pairs_of(typed):
-                if name not in draft.distinct:
-                    notes.warn(
-                        f"column ({name}) must be one of the table{like(name, draft.distinct)}"
-                    )
-                elif kind not in (*KINDS, "drop"):
-                    known = ", ".join((*KINDS, "drop"))
-                    notes.warn(f"kind ({name}={kind}) must be one of {known}{like(kind, KINDS)}")
-                else:
-                    right[name] = kind
+            pairs = dict(pairs_of(typed))
         except UsageError as error:
             notes.warn(str(error))
-        # What was right is kept where something else was wrong.
-        if right and not changed(kinds={**choices.kinds, **right}) and len(right) > 1:
-            for name, kind in right.items():
+            continue
+        # What is right is kept where something else is wrong.
+        if not changed(kinds={**choices.kinds, **pairs}, quiet=len(pairs) > 1) and len(pairs) > 1:
+            for name, kind in pairs.items():
                 changed(kinds={**choices.kinds, name: kind})
-        if right:
+        if draft is not before:
             notes.say(verdicts(draft))
     _ask_missing(choices, draft, changed)
     label = "The column that models predict (Enter: none)"

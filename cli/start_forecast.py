@@ -289,13 +289,11 @@ def settled(schema: Schema) -> Schema:
     for column in schema.columns:
         if isinstance(column, MomentColumn):
             periods = ["hour"] if column.kind == "time" else ["month", "quarter", "year"]
-            coarser = [schema.with_bins(**{column.name: period}) for period in periods]
-            sizes = {one.column(column.name).levels: one for one in coarser}
+            coarser = {period: schema.with_bins(**{column.name: period}) for period in periods}
+            sizes = {one.column(column.name).levels: period for period, one in coarser.items()}
             fitting = [size for size in sizes if size <= MOST_BINS]
             if column.levels > MOST_BINS:
-                bins[column.name] = (
-                    sizes[max(fitting)].column(column.name).bins if fitting else MOST_BINS  # type: ignore[union-attr, assignment]
-                )
+                bins[column.name] = sizes[max(fitting)] if fitting else MOST_BINS
         elif column.numeric and column.levels > MOST_BINS:
             bins[column.name] = MOST_BINS
     return schema.with_bins(**bins)
@@ -430,9 +428,11 @@ def describe(
     warn_of_few(whole, choices.holdout, many, notes)
     if forecast.sigma > COARSE * seen:
         # What more would buy; the table's owner decides, and nothing here picks it from the rows.
-        richer = [eps for eps in (2 * choices.eps, 4 * choices.eps) if eps <= MOST_EPS]
-        bought = [foresee(schema, choices.method, eps, seen).sigma for eps in richer]
-        off = [f"eps {eps:g} by {sigma:.0f}" for eps, sigma in zip(richer, bought, strict=True)]
+        off = [
+            f"eps {eps:g} by {foresee(schema, choices.method, eps, seen).sigma:.0f}"
+            for eps in (2 * choices.eps, 4 * choices.eps)
+            if eps <= MOST_EPS
+        ]
         if off:
             notes.say(f"with more: at {', at '.join(off)}")
     if schema.unit is not None:
@@ -441,8 +441,10 @@ def describe(
     if schema.drafted_from_data:
         notes.warn(DRAFTED)
     if choices.bought:
-        names = ", ".join(choices.bought)
-        notes.say(f"bounds of {names} are bought at eps {choices.bounds_eps:g}, out of the whole")
+        notes.say(
+            f"bounds of {', '.join(choices.bought)} are bought at eps {choices.bounds_eps:g}, out "
+            "of the whole"
+        )
         needed = rows_for_bounds(choices)
         if seen < needed:
             notes.warn(

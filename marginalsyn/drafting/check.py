@@ -224,7 +224,7 @@ def _conditions(
 # -- rules -----------------------------------------------------------------------------------------
 
 # Rows that a proposal is read off, at most, and rows that must speak for it.
-_ROWS, _LEAST, _MOST = 200_000, 30, 40
+_ROWS, _LEAST, _MOST, _FIRST = 200_000, 30, 40, 500
 
 
 def rule_counts(data: Any, schema: Schema, *, sep: str | None = None) -> dict[str, int]:
@@ -257,14 +257,16 @@ def propose_rules(data: Any, schema: Schema, *, sep: str | None = None) -> tuple
     pairs = list(itertools.permutations(columns, 2))
     found: list[str] = []
     for left, right in pairs:
-        both = known[left.name] & known[right.name]
         if isinstance(left, NumberColumn) and isinstance(right, NumberColumn):
+            both = known[left.name] & known[right.name]
             if both.sum() >= _LEAST and quantity_of(left) == quantity_of(right):
                 found += _order(left, right, numbers, both)
         elif not isinstance(left, NumberColumn) and not isinstance(right, NumberColumn):
             found += _dependency(left, right, places)
+    gaps = {name for name, there in known.items() if _LEAST <= there.sum() <= len(codes) - _LEAST}
     for left, right in pairs:
-        found += _absence(left, right, places[right.name], known, numbers)
+        if left.name in gaps:
+            found += _absence(left, right, places[right.name], known, numbers)
     return tuple(found[:_MOST])
 
 
@@ -282,10 +284,13 @@ def _order(
 
 def _dependency(left: AnyColumn, right: AnyColumn, places: dict[str, np.ndarray]) -> Iterator[str]:
     counts = np.zeros((left.size, right.size), bool)
-    counts[places[left.name], places[right.name]] = True
-    groups = int(counts.any(axis=1).sum())
-    varies, often = counts.any(axis=0).sum() > 1, groups * 3 <= len(places[left.name])
-    if varies and often and counts.sum() == groups:
+    # Mostly the first rows show that it does not hold.
+    for rows in (slice(_FIRST), slice(None)):
+        counts[places[left.name][rows], places[right.name][rows]] = True
+        groups = int(counts.any(axis=1).sum())
+        if counts.sum() > groups:
+            return
+    if counts.any(axis=0).sum() > 1 and groups * 3 <= len(places[left.name]):
         yield f"{_name(left)} determines {_name(right)}"
 
 
@@ -297,8 +302,6 @@ def _absence(
     numbers: dict[str, np.ndarray],
 ) -> Iterator[str]:
     there, other = known[left.name], known[right.name]
-    if min(there.sum(), (~there).sum()) < _LEAST:
-        return
     if (there == other).all():
         if left.name < right.name:
             yield f"missing({_name(left)}) iff missing({_name(right)})"

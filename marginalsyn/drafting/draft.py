@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 MOST_KEPT = 2**25
 # Rows that are compared with the header.
 FIRST_ROWS = 10_000
+# Rows called a total, where they sum up the others.
+MOST_TOTALS = 3
 # Spellings of a number that stands for a missing value: -9, "-9,0".
 MOST_SPELLINGS = 20
 
@@ -188,10 +190,10 @@ def draft_schema(
             what = "label" if name == label else "column"
             near = like(name, source.columns)
             raise SchemaError(f"{what} ({name!r}) must be one of {', '.join(source.columns)}{near}")
-    strange = [kind for kind in wanted.values() if kind and kind not in (*KINDS, "drop")]
-    if strange:
-        near = like(strange[0], KINDS)
-        raise SchemaError(f"kind ({strange[0]!r}) must be one of {', '.join(KINDS)} or drop{near}")
+    for name, kind in wanted.items():
+        if kind and kind not in (*KINDS, "drop"):
+            known = f"{', '.join(KINDS)} or drop{like(kind, KINDS)}"
+            raise SchemaError(f"kind ({name}={kind}) must be one of {known}")
     surveyed = _columns(source, label, wanted, missing or {}, progress or Silent())
     found, facts = surveyed.found, surveyed.facts
     columns = {name: one.column for name, one in found.items() if one.column is not None}
@@ -221,7 +223,7 @@ def draft_schema(
     repeats = tuple(repeating({name: (fact.known, fact.distinct) for name, fact in facts.items()}))
     schema, checks = _without_spare(schema, check_data(data, schema, sep=sep))
     draft = _judged(checks, schema, source.columns, whys, distinct, repeats)
-    texts = {name: surveyed.texts[name] for name in schema.open if name in surveyed.texts}
+    texts = {name: surveyed.texts[name] for name in schema.open}
     return replace(draft, codes=tuple(surveyed.codes), texts=texts)
 
 
@@ -255,14 +257,13 @@ def _without_spare(
     schema: Schema, checks: Sequence[ColumnCheck]
 ) -> tuple[Schema, list[ColumnCheck]]:
     """The draft and its checks without OTHER in columns whose list has every value there is."""
-    found = {
-        check.name: check.column.model_copy(update={"other": False})
-        for check in checks
-        if isinstance(check.column, CategoricalColumn) and not (check.column.open or check.unseen)
-    }
-    columns = tuple(found.get(column.name, column) for column in schema.columns)
-    checks = [replace(one, column=found.get(one.name, one.column)) for one in checks]
-    return schema.model_copy(update={"columns": columns}), checks
+    checks = [
+        replace(one, column=one.column.model_copy(update={"other": False}))
+        if isinstance(one.column, CategoricalColumn) and not (one.column.open or one.unseen)
+        else one
+        for one in checks
+    ]
+    return schema.model_copy(update={"columns": tuple(one.column for one in checks)}), checks
 
 
 def _judged(
@@ -338,6 +339,9 @@ def _columns(
                 texts = [(text, count) for text, count in texts if float(text) not in gone]
             all_.texts[name] = [(str(text), count) for text, count in texts]
             one = draft_column(name, fact, texts, name == label, typed[name], asked)
+            if 0 < fact.totals <= MOST_TOTALS < fact.known / 10:
+                why = f"'total' in {fact.totals} of the rows: delete those that sum up others"
+                one = replace(one, why=f"{one.why}; {why}")
             if gone and isinstance(one.column, Column):
                 value = spelt[name]
                 both = spelt.select(value=value, number=encoding.number(value))
@@ -364,7 +368,7 @@ def _columns(
                     narrow = with_tokens(narrow, _spellings_of(backend, both, gone))
                 found[name] = narrow
         numeric = [f.column for f in found.values() if isinstance(f.column, NumericColumn)]
-        wide = [column for column in numeric if not isinstance(column, MomentColumn)]
+        wide = [one for one in numeric if not isinstance(one, MomentColumn)]
         if wide:
             numbers = keep(encoding.prepared(table, wide))
             for name, column in tail_bins(backend, numbers, wide).items():

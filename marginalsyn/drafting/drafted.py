@@ -14,7 +14,6 @@ from marginalsyn.drafting.guess import (
     FEWEST_FOR_IDENTIFIER,
     MOST_CATEGORIES,
     OPEN,
-    SURE_TRUTHS,
     guess,
     guess_categories,
     guess_open,
@@ -113,30 +112,34 @@ def draft_column(
         fields = day.fields if day is not None and typed == "time" else {}
         kind = day.kind if day is not None and day.kind == "date" else typed
         return _column_of(Guess(kind, f"of the type {typed}", fields), label, common)
-    values = sorted(value for value, _ in texts) if fact.distinct <= MOST_CATEGORIES else []
-    truth = _truth(values)
-    if truth is not None:
+    few = fact.distinct <= MOST_CATEGORIES
+
+    def listed(tokens: tuple[str, ...] = ()) -> Guess:
+        return guess_categories(spelt, tokens) if few else guess_open(spelt, tokens, fact.distinct)
+
+    values = sorted(value for value, _ in texts) if few else []
+    if truth := values and _truth(values):
         words = f"two values: {truth[0]}, {truth[1]}"
         return Found(BooleanColumn(**common, false_label=truth[0], true_label=truth[1]), words)
+    if fact.numeric and fact.lower is None and asked is None:
+        if fact.distinct == fact.known >= FEWEST_FOR_IDENTIFIER:
+            return Found(IdentifierColumn(name=name), "every row has another one")
+        return Found(None, "numbers beyond 10^14, which are not counted")
     if fact.numeric and fact.lower is not None and fact.upper is not None:
         if asked is None and _numbers_rows(name, fact) and not label:
             return Found(IdentifierColumn(name=name), "whole numbers that number the rows")
-        day = guess_moment(spelt, fact.known) if spelt else None
+        day = guess_moment(spelt, sum(count for _, count in spelt)) if spelt else None
         if POSTAL.search(name) and spelt and fact.integer and not label:
-            few = fact.distinct <= MOST_CATEGORIES
-            code = guess_categories(spelt, ()) if few else guess_open(spelt, (), fact.distinct)
-            return _column_of(code, label, common)
+            return _column_of(listed(), label, common)
         if day is None or day.kind != "date":
             return _numeric(fact, values, label, common)
-    few = fact.distinct <= MOST_CATEGORIES
     if label and few:
-        found = guess_truth(spelt, fact.known) or guess_categories(spelt, ())
+        found = guess_truth(spelt, fact.known) or listed()
     else:
         named = bool(IDENTIFIER.search(name))
         found = guess(name, spelt, rows=fact.known, distinct=fact.distinct, named_id=named)
     if asked is not None and found.kind in ("drop", "identifier"):
-        tokens = found.tokens
-        found = guess_categories(spelt, tokens) if few else guess_open(spelt, tokens, fact.distinct)
+        found = listed(found.tokens)
     return _column_of(found, label, common)
 
 
@@ -232,21 +235,20 @@ def _guess_as_asked(name: str, fact: Facts, spelt: list[tuple[str, int]], asked:
     if asked == "constant":
         return Guess(asked, why)
     if asked in ("integer", "continuous") or asked in MOMENTS:
-        guess_it = guess_moment if asked in MOMENTS else guess_number
-        known = sum(count for _, count in spelt)
-        found = guess_it(spelt, known, LEAST_ASKED)
-        if found is None and not (fact.numbers and asked not in MOMENTS):
+        moment = asked in MOMENTS
+        guess_it = guess_moment if moment else guess_number
+        found = guess_it(spelt, sum(count for _, count in spelt), LEAST_ASKED)
+        if found is None and (moment or not fact.numbers):
             raise SchemaError(
                 f"column ({name!r}) must hold values of the kind {asked}: it has texts such as "
                 f"{spelt[0][0]!r}; --kind {name}=categorical, or drop"
             )
-        fields = found.fields if found is not None else {}
-        if asked in MOMENTS and found is not None and found.kind != asked:
-            fields = {}
-        decimals = {} if asked in MOMENTS else {"decimals": fact.decimals}
-        tokens = found.tokens if found is not None else ()
-        why = f"{why}: {found.why}" if found is not None else why
-        return Guess(asked, why, {"nullable": True, **decimals, **fields}, tokens)
+        fields = {"nullable": True} if moment else {"nullable": True, "decimals": fact.decimals}
+        if found is None:
+            return Guess(asked, why, fields)
+        if not moment or found.kind == asked:
+            fields |= found.fields
+        return Guess(asked, f"{why}: {found.why}", fields, found.tokens)
     if asked == OPEN:
         return replace(guess_open(spelt, (), fact.distinct), why=why)
     if not spelt or fact.distinct > MOST_TEXTS:
@@ -312,24 +314,10 @@ def _numbers_rows(name: str, fact: Facts) -> bool:
 
 
 def _truth(values: list[Any]) -> tuple[Any, Any] | None:
-    """The false and the true label, if the values are a pair of truth values, spelt one way."""
-    if not values or len(values) > 2:
-        return None
-    if all(isinstance(value, bool) for value in values):
+    """The false and the true label of values that are no words: truth values, 0 and 1."""
+    if {*map(str, values)} <= {"False", "True"}:
         return False, True
-    if all(not isinstance(value, str) and value in (0, 1) for value in values):
-        return 0, 1
-    texts = [str(value) for value in values]
-    for true, false in SURE_TRUTHS:
-        if not {text.lower() for text in texts} <= {true, false}:
-            continue
-        if true == "1":
-            return 0, 1
-        for spell in (str.lower, str.title, str.upper):
-            if {*texts} <= {spell(true), spell(false)}:
-                labels = spell(false), spell(true)
-                return (False, True) if labels == ("False", "True") else labels
-    return None
+    return (0, 1) if all(value in (0, 1, "0", "1") for value in values) else None
 
 
 def widen(lower: float, upper: float) -> tuple[float, float]:

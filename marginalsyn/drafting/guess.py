@@ -25,10 +25,10 @@ OPEN = "private-categories"
 CODE = re.compile(r"^(?=.*\d)[\w./:-]{2,20}$")
 ICD = re.compile(r"[A-Z]\d\d(\.?\w{1,4})?$", re.IGNORECASE)
 
-# Words for yes and no; the first few say nothing else.
-SURE_TRUTHS = (("true", "false"), ("yes", "no"), ("y", "n"), ("t", "f"), ("1", "0"))
+# Words for yes and no.
 TRUTHS = (
-    *(*SURE_TRUTHS, ("ja", "nein"), ("j", "n"), ("oui", "non"), ("si", "no"), ("sí", "no")),
+    *(("true", "false"), ("yes", "no"), ("y", "n"), ("t", "f"), ("1", "0"), ("ja", "nein")),
+    *(("j", "n"), ("oui", "non"), ("si", "no"), ("sí", "no")),
     *(("on", "off"), ("wahr", "falsch"), ("positive", "negative"), ("present", "absent")),
 )
 YES = {*("yes", "y", "ja", "j", "oui", "o", "si", "sí", "true", "t", "wahr", "1")}
@@ -85,9 +85,7 @@ def guess(name: str, texts: Texts, *, rows: int, distinct: int, named_id: bool) 
     if mails >= FIT * known:
         fields = {"pattern": "person{n:05}@example.org"}
         return Guess("identifier", "e-mail addresses: made-up ones take their place", fields)
-    alone = distinct >= rows >= FEWEST_FOR_IDENTIFIER or (
-        named_id and distinct > 0.9 * rows and rows >= FEWEST_FOR_IDENTIFIER
-    )
+    alone = rows >= FEWEST_FOR_IDENTIFIER and distinct >= (0.9 if named_id else 1) * rows
     length = sum(len(text) * count for text, count in left) / known
     worded = sum(count for text, count in left if " " in text) / known
     if alone and (named_id or worded < 0.5):
@@ -103,35 +101,26 @@ def guess(name: str, texts: Texts, *, rows: int, distinct: int, named_id: bool) 
 
 def guess_truth(texts: Texts, known: int) -> Guess | None:
     """Two words for yes and no, each spelt in one way or in several."""
-    folded = Counter()  # type: Counter[str]
-    for text, count in texts:
-        folded[text.lower()] += count
-    for yes, no in TRUTHS:
-        if not {*folded} <= {yes, no}:
-            continue
-        spelt = {
-            word: next((text for text, _ in texts if text.lower() == word), "")
-            for word in (yes, no)
-        }
-        style: Callable[[str], str] = str
-        for way in (str.lower, str.title, str.upper):
-            if all(text in ("", way(word)) for word, text in spelt.items()):
-                style = way
-        labels = {word: text or style(word) for word, text in spelt.items()}
-        fields: dict[str, Any] = {"true_label": labels[yes], "false_label": labels[no]}
-        if len(texts) > len(folded):
-            fields["ignore_case"] = True
-        return Guess("boolean", f"words for yes and no: {labels[yes]}, {labels[no]}", fields)
-    words = {*folded}
-    if not (words <= YES | NO and words & YES and words & NO):
+    words = {text.lower() for text, _ in texts}
+    pair = next((pair for pair in TRUTHS if words <= {*pair}), None)
+    if pair is None and not (words <= YES | NO and words & YES and words & NO):
         return None
+    sides = [{word} for word in pair] if pair else [YES, NO]
+    true, false = (next((t for t, _ in texts if t.lower() in side), "") for side in sides)
+    if pair:
+        # A word that no row has is spelt as the other one.
+        ways: tuple[Callable[[str], str], ...] = (str.upper, str.title, str.lower)
+        style = next((way for way in ways if (way(true), way(false)) == (true, false)), str)
+        true, false = true or style(pair[0]), false or style(pair[1])
+    fields: dict[str, Any] = {"true_label": true, "false_label": false}
+    why = f"words for yes and no: {true}, {false}"
     # Several words for each: the most frequent one is how it is written.
-    true, false = (next(text for text, _ in texts if text.lower() in side) for side in (YES, NO))
-    meant = {word: true if word in YES else false for word in sorted(words)}
-    same = (true.lower(), false.lower())
-    fields = {"true_label": true, "false_label": false, "ignore_case": True}
-    fields["synonyms"] = {word: label for word, label in meant.items() if word not in same}
-    why = f"words for yes and no: {true}, {false} in {len(texts)} spellings"
+    others = sorted(words - {true.lower(), false.lower()})
+    if others or len(texts) > len(words):
+        fields["ignore_case"] = True
+    if others:
+        fields["synonyms"] = {word: true if word in YES else false for word in others}
+        why += f" in {len(texts)} spellings"
     return Guess("boolean", why, fields)
 
 
@@ -140,8 +129,7 @@ def guess_open(texts: Texts, tokens: tuple[str, ...], distinct: int) -> Guess:
     why = f"{distinct:,} different texts: a release buys the frequent ones"
     prefixes = code_prefixes([text for text, _ in texts])
     if prefixes:
-        longest = " or ".join(str(length) for length in reversed(prefixes))
-        why += f", else their first {longest} characters"
+        why += f", else their first {' or '.join(map(str, reversed(prefixes)))} characters"
     return Guess(OPEN, why, {"prefixes": prefixes}, tokens)
 
 

@@ -5,6 +5,7 @@ Guesses are for drafts alone: they read rows, and are not private.
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections import Counter
@@ -23,6 +24,8 @@ Texts = Sequence[tuple[str, int]]
 # How many values may be something else, and how many of them in all.
 MOST_STRANGE = 5
 FIT = 0.97
+# With so many different values, words may be most of the rows.
+MANY = 50
 # Formats of one column: the first reads so many rows at least, and each other one.
 MOST_FORMATS = 5
 MAIN = 0.2
@@ -31,14 +34,15 @@ ISO_FORMS = ("%Y-%m-%d", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%M:
 DATES = (
     *("%Y-%m-%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d-%m-%Y", "%m-%d-%Y"),
     *("%Y%m%d", "%d.%m.%y", "%m/%d/%y", "%d/%m/%y", "%d %b %Y", "%d %B %Y", "%b %d, %Y"),
-    *("%B %d, %Y", "%b %d %Y", "%B %d %Y", "%d-%b-%Y", "%d-%b-%y", "%d %b %y"),
+    *("%y%m%d", "%B %d, %Y", "%b %d %Y", "%B %d %Y", "%d-%b-%Y", "%d-%b-%y", "%d %b %y"),
 )
 CLOCKS = ("%H:%M", "%H:%M:%S", "%I:%M %p", "%H:%M:%S.%f", "%I:%M:%S %p")
 JOINTS = (" ", "T", ", ")
 SIGN = re.compile(r"^(?P<limit>[<>]=?)?\s*(?P<body>.*)$")
 
+BETWEEN = ".,'’ \u00a0\u202f"
 NUMBER = re.compile(
-    r"^(?P<prefix>[^\d<>]*?)(?P<digits>[+-]?\d[\d.,' \u00a0\u202f]*|[.,]\d+)(?P<suffix>[^\d<>]*)$"
+    rf"^(?P<prefix>[^\d<>]*?)(?P<digits>[+-]?\d[\d{BETWEEN}]*|[.,]\d+)(?P<suffix>[^\d<>]*)$"
 )
 
 UNIT = re.compile(r"^ ?[^\d<>+\s-][^\d<>+-]{0,9}$|^$")
@@ -68,7 +72,8 @@ JOINTS_OF_UNITS = (
 EURO = {"€", "EUR", "CHF", "Fr.", "kr", "DKK", "NOK", "SEK", "PLN", "R$"}
 THOUSAND = re.compile(r"[+-]?[1-9]\d{0,2}([.,]\d{3})+$")
 # Decimal sign and thousands, in the order in which they are tried where rows differ.
-SIGNS = ((",", "."), (".", ","), (",", ""), (".", ""), (",", " "), (".", " "), (".", "'"))
+EITHER = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}$")
+SIGNS = tuple((one[0], one[1:]) for one in (",.", ".,", ",", ".", ", ", ". ", ".'", ".’"))
 
 
 @dataclass(frozen=True)
@@ -89,35 +94,39 @@ def guess_moment(texts: Texts, known: int, fit: float = FIT) -> Guess | None:
         known: how often they all do.
         fit: the share that must be read.
     """
-    if not any(sign in texts[0][0] for sign in "-./: ") and not re.match(r"\d{8}$", texts[0][0]):
+    # Of six digits one in thirty is a date by chance.
+    bare = r"\d{6}(\d\d)?$" if len(texts) > 9 else r"\d{8}$"
+    first = _numbered(texts)
+    if not any(sign in first for sign in "-./: ") and not re.match(bare, first):
         return None
     chosen: list[tuple[int, str]] = []
     ambiguous, left = False, list(texts)
     while left and len(chosen) < MOST_FORMATS:
         counts = {
             form: sum(count for text, count in left if is_moment(text, form))
-            for form in _forms(left[0][0])
+            for form in _forms(_numbered(left))
         }
         # No second format with day and month the other way round.
         counts = {f: n for f, n in counts.items() if _turned(f) not in {c for _, c in chosen}}
-        most = max(counts.values(), default=0)
+        form = max(counts, key=counts.__getitem__, default="")
+        most = counts.get(form, 0)
         if most < max(1, RARE * known) or (len(left) == len(texts) and most < MAIN * known):
             break
-        form = next(form for form, count in counts.items() if count == most)
         ambiguous |= counts.get(_turned(form), 0) == most and _turned(form) != form
         chosen.append((most, form))
         left = [(text, count) for text, count in left if not is_moment(text, form)]
-    unread = sum(count for _, count in left)
-    if not chosen or unread > (1 - fit) * known:
+    if not chosen or not _fits(left, known, fit, len(texts)):
         return None
     if len({TimeFormat(form).dated for _, form in chosen}) > 1:
         return None
     timed = sum(count for count, form in chosen if TimeFormat(form).timed)
     # Most rows decide whether the hour is kept.
-    kept = [form for _, form in chosen if TimeFormat(form).timed == (2 * timed >= known)]
-    form, also = kept[0], tuple(other for _, other in chosen if other != kept[0])
-    if form == "%Y-%m-%d %H:%M:%S" and all(text.endswith(" 00:00:00") for text, _ in texts):
-        return Guess("date", "dates, all of them at midnight")
+    form = next(form for _, form in chosen if TimeFormat(form).timed == (2 * timed >= known))
+    also = tuple(other for _, other in chosen if other != form)
+    if form.endswith(clock := " %H:%M:%S") and all(text.endswith(" 00:00:00") for text, _ in texts):
+        day = form.removesuffix(clock)
+        own = {} if day == "%Y-%m-%d" else {"format": f"{day} 00:00:00"}
+        return Guess("date", "dates, all of them at midnight", own)
     style = TimeFormat(form)
     kind = "datetime" if style.dated and style.timed else "date" if style.dated else "time"
     why = f"{kind}s written {', '.join([form, *also])}"
@@ -131,6 +140,17 @@ def guess_moment(texts: Texts, known: int, fit: float = FIT) -> Guess | None:
         if len(ends) == 1 and not any(text.endswith("Z") for text, _ in texts):
             fields["zone"] = ends.pop()
     return _with_unread(Guess(kind, why, fields), left, known)
+
+
+def _numbered(texts: Texts) -> str:
+    """The most frequent text with a digit, as every date has."""
+    return next((text for text, _ in texts if re.search(r"\d", text)), texts[0][0])
+
+
+def _fits(left: Texts, known: int, fit: float, read: int) -> bool:
+    """Whether what is not read is little, or a few words among many different values."""
+    few = len(left) <= MOST_STRANGE and read > MANY
+    return few or sum(count for _, count in left) <= (1 - fit) * known
 
 
 def _turned(form: str) -> str:
@@ -175,7 +195,9 @@ def is_moment(text: str, form: str) -> bool:
     if not pattern.match(text):
         return False
     try:
-        found = datetime.strptime(text, form)
+        # An offset of hours alone, as frames and databases write it.
+        hours = form.endswith("%z") and re.search(r"[+-]\d\d$", text)
+        found = datetime.strptime(text + "00" if hours else text, form)
     except ValueError:
         return False
     return not style.dated or 1800 <= found.year <= 2199
@@ -199,7 +221,7 @@ def guess_number(texts: Texts, known: int, fit: float = FIT) -> Guess | None:
     factors = _factors(groups)
     for unit in [unit for unit in groups if unit not in factors]:
         left += [(one.text, one.count) for one in groups.pop(unit)]
-    if sum(count for _, count in left) > (1 - fit) * known:
+    if not _fits(left, known, fit, 0 if _coded(read) else len(read)):
         return None
     main = next(iter(factors))
     comma = any(re.search(r"\d,\d{1,2}$", one.digits) for one in read)
@@ -224,7 +246,7 @@ def guess_number(texts: Texts, known: int, fit: float = FIT) -> Guess | None:
             else:
                 shift = max(0, round(-math.log10(factors[unit])))
                 digits = max(len(one.digits.partition(decimal)[2]) for one in own)
-                places = max(places, digits + shift if factors[unit] <= 1 else digits)
+                places = max(places, digits + shift)
     formats.sort(key=lambda one: (not one[1], -one[0]))
     style = NumberFormat(suffix=f" {main}")
     if main in groups:
@@ -232,12 +254,10 @@ def guess_number(texts: Texts, known: int, fit: float = FIT) -> Guess | None:
         style = NumberFormat(**{name: getattr(first, name) for name in NumberFormat.model_fields})
     also: list[OtherFormat] = []
     for _, _, form in formats[main in groups :]:
-        same = form.model_copy(update={"prefix": "", "suffix": ""})
         around = (form.prefix + form.suffix).strip()
         covered = not around or around == (style.prefix + style.suffix).strip()
-        signs = (form.decimal, form.thousands)
-        covered &= signs == (style.decimal, style.thousands)
-        if not (covered and same.factor == 1 and not form.joint) and form not in also:
+        covered &= (form.decimal, form.thousands) == (style.decimal, style.thousands)
+        if not (covered and form.factor == 1 and not form.joint) and form not in also:
             also.append(form)
     fields: dict[str, Any] = {}
     if style != NumberFormat():
@@ -251,7 +271,10 @@ def guess_number(texts: Texts, known: int, fit: float = FIT) -> Guess | None:
     kind = "continuous" if places or any(form.factor != 1 for form in also) else "integer"
     if kind == "continuous":
         fields["decimals"] = min(places, 10)
-    return _with_unread(Guess(kind, _number_words(style, fields), fields), left, known)
+    why = _number_words(style, fields)
+    if style.thousands and not also and all(EITHER.match(one.digits) for one in read):
+        why += "; that sign could be the decimal one"
+    return _with_unread(Guess(kind, why, fields), left, known)
 
 
 def plain_number(digits: str, style: NumberFormat) -> float:
@@ -277,9 +300,10 @@ class _Number:
 
 def _split(text: str, count: int) -> _Number | None:
     for place, (joint, parts, suffix, _) in enumerate(JOINTS_OF_UNITS):
-        both = re.fullmatch(rf"(\d+) *{joint} *(\d*[.]?\d*) *({suffix})?", text)
-        if both and (both[2] or (suffix[0] in "\"'”" and not both[3])):
-            inches = int(both[1]) * parts + float(both[2] or 0)
+        both = re.fullmatch(rf"(\d+) *{joint} *(\d{{1,2}}[.]?\d*|) *({suffix})?", text)
+        small = float(both[2] or 0) if both else parts
+        if both and small < parts and (both[2] or (suffix[0] in "\"'”" and not both[3])):
+            inches = int(both[1]) * parts + small
             return _Number(text, count, f"joint {place}", f"{inches:g}", joint=place)
     sign = SIGN.match(text)
     if sign is None:  # a text of several lines
@@ -298,6 +322,14 @@ def _split(text: str, count: int) -> _Number | None:
         return None
     unit = " ".join(part for part in (prefix.strip(), suffix.strip()) if part)
     return _Number(text, count, unit, minus + digits, sign["limit"] or "", prefix, suffix)
+
+
+def _coded(numbers: Sequence[_Number]) -> bool:
+    """Whether numbers rather seem to be codes: whole, of one length, and few of those there are."""
+    digits = [one.digits for one in numbers]
+    length, many = Counter(map(len, digits)).most_common(1)[0]
+    few = many > 0.8 * len(digits) and len(digits) < 10 ** (length - 1)
+    return few and all(map(str.isdigit, digits))
 
 
 def _factors(groups: Mapping[str, Sequence[_Number]]) -> dict[str, float]:
@@ -336,14 +368,10 @@ def _factors(groups: Mapping[str, Sequence[_Number]]) -> dict[str, float]:
 
 def _median(numbers: Sequence[_Number]) -> float:
     """The middle of the numbers, however their signs are meant."""
-    values = []
-    for one in numbers:
-        signs = _signs([one.digits]) or (".", "")
-        try:
-            values += [plain_number(one.digits, NumberFormat(decimal=signs[0], thousands=signs[1]))]
-        except ValueError:
-            continue
-    return sorted(values)[len(values) // 2] if values else 0.0
+    read = [(one.digits, _signs([one.digits])) for one in numbers]
+    formats = [(d, NumberFormat(decimal=s[0], thousands=s[1])) for d, s in read if s]
+    values = sorted(plain_number(*one) for one in formats)
+    return values[len(values) // 2] if values else 0.0
 
 
 def _styles(
@@ -389,7 +417,8 @@ def _styles(
 def _matches(digits: str, decimal: str, thousands: str) -> bool:
     """Whether digits are a number by these signs."""
     sign, point = re.escape(thousands), re.escape(decimal)
-    whole = rf"(\d{{1,3}}({sign}\d{{3}})+|\d+)" if thousands else r"\d+"
+    # 0,637 has no thousands.
+    whole = rf"([1-9]\d{{0,2}}({sign}\d{{3}})+|\d+)" if thousands else r"\d+"
     return bool(re.fullmatch(rf"[+-]?({whole}({point}\d*)?|{point}\d+)", digits))
 
 
@@ -432,18 +461,5 @@ def _number_words(style: NumberFormat, fields: Mapping[str, Any]) -> str:
 
 def _signs(digits: Sequence[str]) -> tuple[str, str] | None:
     """The decimal sign and that between thousands which all of these can have."""
-    used = {sign for digit in digits for sign in digit if sign in ".,' \u00a0\u202f"}
-    if not used:
-        return ".", ""
-    for decimal in ".,":
-        groups = sorted(used - {decimal})
-        if len(groups) > 1:
-            continue
-        thousands = groups[0] if groups else ""
-        if all(_matches(digit, decimal, thousands) for digit in digits):
-            # 1.234 and 5.678 alone are rather thousands than numbers of three decimals.
-            ends = [d for d in digits if decimal in d]
-            if decimal == "," and not thousands and all(map(THOUSAND.match, ends)):
-                return ".", ","
-            return decimal, thousands
-    return None
+    pairs = itertools.product(".,", ("", *BETWEEN))
+    return next((one for one in pairs if all(_matches(digit, *one) for digit in digits)), None)

@@ -16,9 +16,12 @@ if TYPE_CHECKING:
 
 MOST_DECIMALS = 4
 MOST_TEXTS = 3000
+COUNTED = ("known", "distinct", "numbers", "finite", "whole", "coded", "totals")
 # Columns of one query.
 MOST_COLUMNS = 12
 BOUNDLESS = 1e14
+BARE_DAYS = ((18000101, 21991231), (100101, 991231))
+TOTALS = ("total", "totals", "grand total", "sum", "summe", "gesamt", "insgesamt", "totale")
 LEADING_ZERO = "^[+-]?0[0-9]"
 
 
@@ -36,6 +39,7 @@ class Facts:
     lower: float | None
     upper: float | None
     decimals: int | None
+    totals: int
 
     @property
     def numeric(self) -> bool:
@@ -44,6 +48,12 @@ class Facts:
     @property
     def integer(self) -> bool:
         return self.numeric and self.whole == self.finite
+
+    @property
+    def dated(self) -> bool:
+        """Whether its numbers may be days such as 20230131 or 230131."""
+        low, high = self.lower or 0, self.upper or 0
+        return self.integer and any(a <= low <= high <= b for a, b in BARE_DAYS)
 
 
 def survey(backend: Any, spelt: ir.Table, progress: Progress) -> dict[str, Facts]:
@@ -87,6 +97,7 @@ def _aggregates(value: Any, known: Any, number: Any) -> dict[str, Any]:
     }
     if value.type().is_string():
         found["coded"] = (known & value.re_search(LEADING_ZERO)).sum()
+        found["totals"] = value.strip().lower().isin(TOTALS).sum()
     for decimals in range(1, MOST_DECIMALS + 1):
         scale = 10.0**decimals
         found[f"d{decimals}"] = ((finite * scale).round() / scale == finite).sum()
@@ -123,20 +134,10 @@ def frequent(backend: Any, table: ir.Table, most: int) -> list[tuple[Any, int]]:
 
 
 def _facts(rows: int, found: Mapping[str, Any]) -> Facts:
-    known, finite = int(found["known"] or 0), int(found["finite"] or 0)
-    exact = [d for d in range(1, MOST_DECIMALS + 1) if finite and found[f"d{d}"] == finite]
-    return Facts(
-        rows=int(rows),
-        known=known,
-        distinct=int(found["distinct"] or 0),
-        numbers=int(found["numbers"] or 0),
-        finite=finite,
-        whole=int(found["whole"] or 0),
-        coded=int(found.get("coded") or 0),
-        lower=found["lower"],
-        upper=found["upper"],
-        decimals=exact[0] if exact else None,
-    )
+    exact = [d for d in range(1, MOST_DECIMALS + 1) if 0 < found["finite"] == found[f"d{d}"]]
+    counts = {name: int(found.get(name) or 0) for name in COUNTED}
+    ends = {"lower": found["lower"], "upper": found["upper"]}
+    return Facts(rows=int(rows), decimals=exact[0] if exact else None, **ends, **counts)
 
 
 def texts_of(
@@ -145,7 +146,8 @@ def texts_of(
     """The most frequent values of a column that texts may have, with how often they occur."""
     from marginalsyn.table import encoding
 
-    if not fact.distinct or (fact.numeric and fact.distinct > MOST_CATEGORIES and not asked):
+    many = fact.numeric and fact.distinct > MOST_CATEGORIES
+    if not fact.distinct or (many and not (asked or fact.dated)):
         return []
     table = value.name("value").as_table()
     known = table.filter(~encoding.missing(table["value"], MISSING_TOKENS))

@@ -110,7 +110,6 @@ class Drafting(Separated, OfPersons):
         multiple=True,
         metavar="NAME",
     )
-
     missing: Mapping[str, tuple[float, ...]] = option(
         None,
         "Take this number of a column for a missing value; NAME=none takes every number as it is. "

@@ -227,10 +227,9 @@ def _sheet(path: Path, sheet: str | None) -> Any:
         raise DataError(f"data ({path}) must be a workbook, as its name says") from None
     sheets = {found.title: found for found in book.worksheets}
     if sheet is None and len(sheets) > 1:
-        first = next(iter(sheets))
         raise UsageError(
-            f"data ({path}) must name one of its sheets, such as '{path.name}?table={first}': it "
-            f"has {', '.join(sheets)}"
+            f"data ({path}) must name one of its sheets, such as '{path}?table="
+            f"{next(iter(sheets))}': it has {', '.join(sheets)}"
         )
     if sheet is not None and sheet not in sheets:
         raise UsageError(f"sheet ({sheet}) of {path} must be one of: {', '.join(sheets)}")
@@ -258,7 +257,8 @@ def _copy_sheet(path: Path, sheet: str | None, target: Path) -> None:
             texts = [_text_in_sheet(cell) for cell in cells]
             if any(texts[len(names) :]):
                 number = next(cell.row for cell in cells[len(names) :] if cell.value is not None)
-                raise DataError(f"data ({path}, row {number}) must end with the last named column")
+                where = f"data ({path}, row {number})"
+                raise DataError(f"{where} must end with the last named column: delete titles above")
             if any(texts):
                 yield [*texts, *[""] * len(names)][: len(names)]
 

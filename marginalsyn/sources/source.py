@@ -494,7 +494,8 @@ def file_kind(path: Path) -> str:
     suffix = (path.with_suffix("") if path.suffix.lower() == ".gz" else path).suffix.lower()
     if suffix in TEXT_SUFFIXES or (suffix == ".parquet" and path.suffix.lower() != ".gz"):
         return suffix
-    raise UsageError(f"data ({path.name}) must end in one of: {', '.join(SUFFIXES)}")
+    known = ", ".join(SUFFIXES)
+    raise UsageError(f"data ({path.name}) must end in one of: {known}. Rename .txt, unpack .zip")
 
 
 def read_header(path: Path, sep: str, encoding: str = "utf-8") -> list[str]:
@@ -541,8 +542,8 @@ def named_columns(names: Iterable[str], where: str, rename: bool = False) -> tup
     for position, name in enumerate(given, 1):
         if not name.strip():
             raise DataError(
-                f"column {position} of {where} must have a name: name it in the header, or write "
-                "the file without its row index"
+                f"column {position} of {where} must have a name: name it in the first line, delete "
+                "titles above the line of names, or write the file without its row index"
             )
         before = seen.setdefault(name.casefold(), name)
         if len(seen) == position:

@@ -189,7 +189,7 @@ def _text_problem(name: str, message: str) -> str:
     if "Expected Number of Columns" in message:
         return (
             f"data ({where}) must have as many fields as the header: quote fields that hold the "
-            "separator, and write an empty field for a missing value"
+            "separator, write an empty field for a missing value, delete lines above the header"
         )
     if LONG_LINE.search(message):
         return (

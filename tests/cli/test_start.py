@@ -241,6 +241,15 @@ def test_what_cannot_go_on_is_said_before_anything_is_read(run: Run, folder: Pat
     assert "release folder" in run("start", "hospital.csv", "--yes", code=1).stderr
 
 
+def test_a_dry_run_asks_and_spends_nothing(folder: Path, run: Run) -> None:
+    rows = [f"{n % 9},{'ab'[n % 2]}" for n in range(300)]
+    (folder / "t.csv").write_text("\n".join(["pain,ward", *rows]) + "\n")
+    said = run("start", "t.csv", "--dry-run").stderr
+    assert "to expect: counts of one column off by about" in said
+    assert "Nothing was spent." in said
+    assert [path.name for path in folder.iterdir() if path.name[0] != "."] == ["t.csv"]
+
+
 def answer(monkeypatch: pytest.MonkeyPatch, data: str, *answers: str) -> Result:
     """The dialogue over a table, up to the last question, which is answered with no."""
     from marginalsyn.cli.main import cli
@@ -262,7 +271,7 @@ def test_right_answers_are_kept_where_another_is_wrong(
     result = answer(monkeypatch, "t.csv", typed, "", "pain=-8", "none", "", "y")
     for words in (
         "kinds: categorical, private-categories",
-        "column (wrd) must be one of the table; did you mean 'ward'?",
+        "column ('wrd') must be one of blood pressure, ward, pain, ill; did you mean 'ward'?",
         "kind (ill=numbr) must be one of",
         "numbers that may mean missing: pain=-9 (5.0%)",
         "must be a number that the column has",

@@ -330,6 +330,89 @@ def test_numbers_in_several_spellings_mean_what_they_say(meant):
         assert Codec(schema).numbers(pd.DataFrame({"x": [text], "y": 1}), "x") == number
 
 
+@pytest.mark.parametrize("sign", ["'", "’"])
+def test_swiss_thousands_are_no_feet_and_inches(sign):
+    amounts = [1234.5, 6213.27, 12_345.05, 1_234_567.9, 987.1] * 4
+    texts = [f"{amount:,.2f}".replace(",", sign) for amount in amounts]
+    frame = pd.DataFrame({"x": texts, "y": 1})
+    np.testing.assert_allclose(Codec(infer_schema(frame)).numbers(frame, "x"), amounts)
+
+
+def test_three_decimals_are_no_thousands():
+    shares = np.random.default_rng(0).random(200).round(3)
+    texts = [f"{share:.3f}".replace(".", ",") for share in shares]
+    salaries = [f"{1000 + 47 * n:,}" for n in range(200)]
+    frame = pd.DataFrame({"share": texts, "kg": [f"{t} kg" for t in texts], "salary": salaries})
+    draft = draft_schema(frame)
+    for name in ("share", "kg"):
+        np.testing.assert_allclose(Codec(draft.schema).numbers(frame, name), shares)
+    assert "could be the decimal one" in draft.verdicts[2].why
+
+
+def test_words_for_missing_may_be_many_next_to_numbers():
+    rng = np.random.default_rng(0)
+    incomes = [f"{1000 * n}.0" for n in rng.permutation(200)]
+    days = [str(day.date()) for day in pd.date_range("2020-01-01", periods=200)]
+    codes = [str(code) for code in rng.choice(np.arange(1000, 9999, 140), 200)]
+    words = ["N"] * 100
+    frame = pd.DataFrame({"income": incomes + words, "left": days + words, "job": codes + words})
+    schema = infer_schema(frame)
+    assert [column.kind for column in schema.columns] == ["continuous", "date", "categorical"]
+    assert schema.column("income").missing_tokens == ("N",)
+    assert schema.column("left").missing_tokens == ("N",)
+    np.testing.assert_allclose(
+        Codec(schema).numbers(frame, "income"), [*map(float, incomes), *[np.nan] * 100]
+    )
+
+
+@pytest.mark.parametrize("form", ["frame", "csv", "parquet"])
+def test_days_without_signs_are_dates_however_many(form, tmp_path):
+    days = pd.date_range("1993-01-01", periods=400, freq="9D")
+    frame = pd.DataFrame(
+        {
+            "long": days.strftime("%Y%m%d").astype(int),
+            "short": days.strftime("%y%m%d").astype(int),
+            "issued": days.strftime("%y%m%d 00:00:00"),
+            "amount": np.arange(193_000, 593_000, 1000),
+            "few": [199301, 199311] * 200,
+        }
+    ).iloc[:250]
+    schema = infer_schema(as_source(frame, form, tmp_path))
+    kinds = {column.name: column.kind for column in schema.columns}
+    assert kinds.pop("few") in ("integer", "ordinal")
+    assert kinds == {"long": "date", "short": "date", "issued": "date", "amount": "integer"}
+    seen = Codec(schema).encode(frame.assign(short=frame["long"].astype(str).str[2:]))
+    long, short, issued = (schema.names.index(name) for name in ("long", "short", "issued"))
+    assert len(np.unique(seen[:, long])) > 20
+    assert (seen[:, long] == seen[:, short]).all()
+    assert (seen[:, long] == seen[:, issued]).all()
+
+
+def test_moments_of_a_zone_are_moments():
+    moments = pd.date_range("2020-01-01", periods=300, freq="7h", tz="Europe/Zurich")
+    frame = pd.DataFrame({"seen": moments, "y": 1})
+    schema = infer_schema(frame)
+    assert schema.column("seen").kind == "datetime"
+    codes = Codec(schema).encode(frame)
+    made = Codec(schema).decode(codes, np.random.default_rng(0))
+    assert (Codec(schema).encode(made) == codes).all()
+
+
+def test_numbers_too_long_to_count_are_not_called_empty():
+    numbers = [10**15 + 7**n for n in range(17)] * 2
+    frame = pd.DataFrame({"card": np.arange(34) + 10**15, "again": numbers, "y": 1})
+    verdicts = {one.name: one for one in draft_schema(frame).verdicts}
+    assert verdicts["card"].kind == "identifier"
+    assert "beyond 10^14" in verdicts["again"].why
+
+
+def test_a_row_of_totals_is_named():
+    frame = pd.DataFrame({"ward": [*"abcd" * 20, "Total"], "cost": [*range(80), 3160]})
+    assert "'total' in 1 of the rows" in draft_schema(frame).verdicts[0].why
+    many = pd.DataFrame({"sex": ["m", "f", "Total"] * 20, "cost": range(60)})
+    assert "total" not in draft_schema(many).verdicts[0].why
+
+
 def test_what_no_format_reads_is_shown_with_its_share():
     odd = [f"im Mai {year}" for year in range(1990, 2000)]
     texts = [f"{1 + n % 28:02}.{1 + n % 12:02}.2020" for n in range(600)] + odd

@@ -184,5 +184,7 @@ def test_a_row_longer_than_the_header_is_refused(tmp_path: Path) -> None:
     book.active.append(["a", None])
     book.active.append([1, "secret"])
     book.save(tmp_path / "wide.xlsx")
-    with pytest.raises(DataError, match=r"row 2\) must end with the last named column"):
+    with pytest.raises(
+        DataError, match=r"row 2\) must end with the last named column: delete titles above"
+    ):
         open_source(str(tmp_path / "wide.xlsx")).check_format()

@@ -226,12 +226,13 @@ class TestRefusals:
             ("absent.csv", DataError, "existing file"),
             ("*.csv", DataError, "matches none"),
             ("t.xls", UsageError, "must end in one of: .csv"),
+            ("t.txt", UsageError, "Rename .txt, unpack .zip"),
             ("t.parquet.gz", UsageError, "must end in one of: .csv"),
             ("", DataError, "holds \\*.parquet"),
         ],
     )
     def test_paths(self, tmp_path: Path, name: str, error: type[Exception], words: str) -> None:
-        for file in ("t.xls", "t.parquet.gz"):
+        for file in ("t.xls", "t.txt", "t.parquet.gz"):
             write(tmp_path / file, b"x")
         with pytest.raises(error, match=words):
             open_source(tmp_path / name)
