@@ -24,8 +24,7 @@ Texts = Sequence[tuple[str, int]]
 # How many values may be something else, and how many of them in all.
 MOST_STRANGE = 5
 FIT = 0.97
-# With so many different values, words may be most of the rows.
-MANY = 50
+MANY = 50  # different values: words may then be most of the rows
 # Formats of one column: the first reads so many rows at least, and each other one.
 MOST_FORMATS = 5
 MAIN = 0.2

@@ -20,7 +20,7 @@ from typing import Any
 import ibis
 import ibis.expr.datatypes as dt
 
-from marginalsyn.errors import DataError, MarginalsynError
+from marginalsyn.errors import DataError
 
 # DuckDB spills to a temporary folder beyond this; it leaves room for Python under 1.5 GiB.
 MEMORY_LIMIT = "640MB"
@@ -144,14 +144,14 @@ def _spill_folder(process: int) -> str:
 
 @contextmanager
 def engine_errors(name: str, *, text: bool = False) -> Iterator[None]:
-    """Turn an engine's exception into a DataError that repeats nothing a row holds."""
+    """Turn an engine's exception into a DataError that repeats nothing a row holds, or Ctrl-C."""
     try:
         yield
-    except MarginalsynError:
-        raise
     except MemoryError:
         raise DataError(f"data ({name}) must fit: memory ran out; select fewer columns") from None
     except Exception as error:
+        if isinstance(error.__context__, KeyboardInterrupt):
+            raise KeyboardInterrupt from None
         if type(error).__module__.partition(".")[0] not in ENGINES:
             raise
         if type(error).__name__ == "OutOfMemoryException":
@@ -184,7 +184,8 @@ def _text_problem(name: str, message: str) -> str:
     # The engine quotes the line before it names the file, so only the last match is its own.
     files, line = FILE.findall(message), LINE.search(message)
     where = (files[-1] if files else name) + (f", line {line[1]}" if line else "")
-    if "not utf-8" in message.lower() or "unicode" in message.lower():
+    lower = message.lower()
+    if "not utf-8" in lower or "unicode" in lower:
         return not_utf8(where)
     if "Expected Number of Columns" in message:
         return (
@@ -196,9 +197,9 @@ def _text_problem(name: str, message: str) -> str:
             f"data ({where}) must have no line beyond 2 MB: shorten the field that is so long, or "
             "close the quoted field that begins there"
         )
-    if "quote" in message.lower().split("possible fixes")[0]:
+    if "quote" in lower.split("possible fixes")[0]:
         return f'data ({where}) must close every quoted field; write a quote inside one as ""'
-    if "GZIP" in message.upper():
+    if "gzip" in lower:
         return f"data ({where}) must be a whole gzip file, as its name says"
     return (
         f"data ({where}) must be a regular CSV file: one kind of line ending, fields quoted with "

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
+
+import duckdb
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
 
 from marginalsyn.table.arrow import arrow_table
-from marginalsyn.table.engine import batches_of, private_engine
+from marginalsyn.table.engine import batches_of, engine_errors, private_engine
 
 
 def test_a_stream_that_is_left_early_is_closed() -> None:
@@ -25,3 +30,11 @@ def test_a_stream_that_is_left_early_is_closed() -> None:
     with batches_of(backend, backend.table("t"), 100_000) as batches:
         whole = np.concatenate([batch.column(0).to_numpy() for batch in batches])
     assert np.array_equal(np.sort(whole), frame["a"])
+
+
+def test_ctrl_c_in_a_query_is_ctrl_c() -> None:
+    endless = "SELECT count(*) FROM range(1000000000000) t(n) WHERE sqrt(n) > 5"
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt), engine_errors("people.csv"):
+        duckdb.connect().execute(endless).fetchall()
