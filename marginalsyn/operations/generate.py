@@ -126,7 +126,7 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
     margins: Sequence[Any] = option(
         (),
         "Counts or shares over one or two columns that are public, as an office publishes them: a "
-        "CSV file with these columns and `count`, `share` or `percent`. The rows have them, and "
+        "CSV file with these columns and `count`, `share` or `percent`. The model has them, and "
         "nothing is measured for them. May be repeated.",
         panel="Source",
         multiple=True,

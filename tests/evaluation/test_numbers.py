@@ -71,3 +71,24 @@ def test_the_verdict_counts_a_column_that_is_off() -> None:
     page = far.to_html()
     assert "Not suitable for" in page
     assert "What to change" in page
+
+
+def test_a_quantile_next_to_a_jump_is_no_error() -> None:
+    """4.9% or 5.1% of rows with the last code: the 95% quantiles differ by a code."""
+    schema = Schema(
+        columns=[
+            {"kind": "integer", "name": "type", "lower": 1, "upper": 9},
+            {"kind": "categorical", "name": "ward", "categories": ["A", "B"], "other": False},
+        ]
+    )
+
+    def coded(share: float) -> pd.DataFrame:
+        last = round(4000 * share)
+        types = np.repeat([1, 3], [4000 - last, last])
+        return pd.DataFrame({"type": types, "ward": np.resize(["A", "B"], 4000)})
+
+    def error(share: float) -> float:
+        one = evaluate(coded(share), coded(0.049), schema, reports=["numbers"])
+        return one.reports["numbers"]["synthetic"]["columns"][0]["variants"][0]["error"]
+
+    assert error(0.051) < 0.05 < 0.15 < error(0.09)
