@@ -221,8 +221,9 @@ MUTANTS = (
         "teachers-by-position",
         "rows go to PATE-GAN's teachers by where they stand, so that one row moves all others",
         "plugins/networks/pategan.py",
-        "        marks = key.marks(words, ranks)\n",
-        "        marks = key.marks(np.arange(len(words), dtype=np.uint64)[:, None], 0 * ranks)\n",
+        'marks = heads.marks(codes, need_key(key, "which teacher a row belongs to"))',
+        "places = np.arange(len(codes), dtype=np.uint64)\n"
+        "    marks = key.marks(places[:, None], np.zeros(len(codes), dtype=np.int64))",
         ("tests/plugins/networks/test_pategan.py", "-k", "one_row"),
     ),
     Mutant(
