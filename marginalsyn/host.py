@@ -625,7 +625,7 @@ def _check_first_counts(
     total = compose(paid, delta, visit.neighbours)
     error = StoppedError(
         f"stopped after the first counts: {'; '.join(found)}. Nothing was written. Spent are "
-        f"eps={total.eps:.3g}, delta={total.delta:g}, the rest of the budget is not. Mend the "
+        f"{total}; the rest of the budget is not. Mend the "
         f"schema and start again, or go on with the answers that are paid for: '{recorder.insist}'"
     )
     error.states_spending = True

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from marginalsyn.evaluation.charts import Chart, fill
+from marginalsyn.privacy.charges import show_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -195,12 +196,13 @@ def front_page(
     for place, (heading, paragraphs) in enumerate(explanation.sections.items()):
         sections.append(Section(f"part-{place}", heading, list(paragraphs)))
     plain_eps = opened and statement.guarantee != "asymptotic" and not statement.foreign
+    amounts = {"eps": show_number(statement.eps, 3), "delta": show_number(statement.delta, 3)}
     page = Page(
         title=explanation.title,
         stamp=OPEN if opened else CLOSED,
         private=not opened,
         lead=[explanation.about],
-        figures={"eps": statement.eps, "delta": statement.delta} if plain_eps else {},
+        figures=amounts if plain_eps else {},
         sections=sections,
         foot="Made from this folder alone. Charts of every column: marginalsyn report . --public",
     )
@@ -271,7 +273,7 @@ def statement_figures(statement: Statement) -> list[tuple[str, object]]:
     """What a privacy statement says, in a few lines."""
     return [
         ("generator", statement.generator),
-        ("privacy", f"eps {number(statement.eps)}, delta {number(statement.delta)}"),
+        ("privacy", f"eps {show_number(statement.eps)}, delta {show_number(statement.delta)}"),
         ("guarantee", f"{statement.guarantee}; neighbours: {statement.neighbours}"),
     ]
 

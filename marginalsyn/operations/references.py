@@ -265,6 +265,7 @@ def _of_release(release: Release, ledger: Ledger, seeded: bool) -> ReferenceTabl
         "ledger": "the same" if same else "another",
         "eps": statement.eps,
         "delta": statement.delta,
+        "guarantee": statement.guarantee,
         "protects": statement.unit,
     }
     return ReferenceTable(name=name, data=frame, rows=rows, digest=digest, facts=facts)

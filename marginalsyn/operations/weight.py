@@ -405,8 +405,7 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
                 raise UsageError(f"--share ({self.share}) must be a number, such as 0.1, or auto")
             room = 1.0
             if limit and table:
-                # A ledger may hold a cap and no charge.
-                spent = max(table.ledger.total(limit[1]).eps, 1e-9)
+                spent = max(table.ledger.total(limit[1]).eps, 1e-9)  # there may be no charge
                 room = 1 - (mu_of(spent, limit[1]) / mu_of(*limit)) ** 2
             return self._worthwhile(target, [share_of(release, one, limit) for one in shares(room)])
         return share_of(release, defaults.SHARE if self.share is None else self.share, limit)

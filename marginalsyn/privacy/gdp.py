@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 
-from marginalsyn.privacy.zcdp import check_delta, check_eps, halve
+from marginalsyn.privacy.zcdp import check_delta, check_eps, check_positive, halve
 
 # Far above the rounding of scipy's functions and of the few operations below.
 _SLACK = 2.0**-47
@@ -83,8 +83,7 @@ def mu_of(eps: float, delta: float) -> float:
 
 def gaussian_mu(sigma: float, l2: float = 1.0) -> float:
     """The mu of Gaussian noise of scale ``sigma`` on a query of L2 sensitivity ``l2``."""
-    if not 0 < sigma < math.inf:
-        raise ValueError(f"sigma ({sigma}) must be a positive number")
+    check_positive("sigma", sigma)
     return math.nextafter(l2 / sigma, math.inf)
 
 
@@ -131,8 +130,7 @@ def pure_mu(eps: float) -> float:
 
 def selection_eps(amount: float) -> float:
     """The largest eps of a bounded-range selection that costs at most ``amount``."""
-    if not 0 < amount < math.inf:
-        raise ValueError(f"amount ({amount}) must be a positive number")
+    check_positive("amount", amount)
     half = math.sqrt(2 * amount) / (2 * math.sqrt(2))
     inside = math.erf(half)
     eps = 4 * math.atanh(inside) if inside < 0.5 else 2 * math.log((1 + inside) / math.erfc(half))

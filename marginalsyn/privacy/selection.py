@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from marginalsyn.privacy.laws import Law, Price, RandomBits
-from marginalsyn.privacy.zcdp import check_delta
+from marginalsyn.privacy.zcdp import check_delta, check_positive
 
 # Scores are rounded to a grid of the sensitivity's power of two times 2**-GRID_BITS.
 GRID_BITS = 20
@@ -234,8 +234,7 @@ def gaussian_tail(sigma: float, least: int, rounded: bool = False) -> float:
         >>> round(gaussian_tail(1.0, 0), 4), round(gaussian_tail(1.0, 2), 4)
         (0.6995, 0.0586)
     """
-    if not 0 < sigma < math.inf:
-        raise ValueError(f"sigma ({sigma}) must be a positive number")
+    check_positive("sigma", sigma)
     if rounded:
         return min(1.0, math.erfc((least - 0.5) / (sigma * math.sqrt(2))) / 2 * _UP)
     if sigma > _LARGE:

@@ -98,14 +98,14 @@ def rho_of(eps: float, delta: float) -> float:
 
 def gaussian_rho(sigma: float, l2: float = 1.0) -> float:
     """The rho of Gaussian noise of scale ``sigma`` on a query of L2 sensitivity ``l2``."""
-    _positive("sigma", sigma)
+    check_positive("sigma", sigma)
     ratio = l2 / sigma
     return ratio * ratio / 2 * (1 + _SLACK)
 
 
 def gaussian_sigma(rho: float, l2: float = 1.0) -> float:
     """The smallest Gaussian scale that costs at most ``rho``."""
-    _positive("rho", rho)
+    check_positive("rho", rho)
     sigma = l2 / math.sqrt(2 * rho)
     while gaussian_rho(sigma, l2) > rho:
         sigma = math.nextafter(sigma, math.inf)
@@ -114,13 +114,13 @@ def gaussian_sigma(rho: float, l2: float = 1.0) -> float:
 
 def exponential_rho(eps: float) -> float:
     """The rho of an eps-bounded-range selection: eps^2 / 8 (Cesar and Rogers 2021)."""
-    _positive("eps", eps)
+    check_positive("eps", eps)
     return math.nextafter(eps * eps / 8, math.inf)
 
 
 def exponential_eps(rho: float) -> float:
     """The largest eps of a bounded-range selection that costs at most ``rho``."""
-    _positive("rho", rho)
+    check_positive("rho", rho)
     eps = math.sqrt(8 * rho)
     while exponential_rho(eps) > rho:
         eps = math.nextafter(eps, 0.0)
@@ -129,7 +129,7 @@ def exponential_eps(rho: float) -> float:
 
 def k_norm_eps(rate: float, l2: float) -> float:
     """The eps of K-norm noise, P(z) ~ exp(-rate ||z||_2), on a query of L2 sensitivity ``l2``."""
-    _positive("rate", rate)
+    check_positive("rate", rate)
     exact = Fraction(rate) * Fraction(l2)
     eps = float(exact)
     return eps if Fraction(eps) >= exact else math.nextafter(eps, math.inf)
@@ -137,7 +137,7 @@ def k_norm_eps(rate: float, l2: float) -> float:
 
 def k_norm_rate(eps: float, l2: float) -> float:
     """The largest rate of K-norm noise that costs at most ``eps``."""
-    _positive("eps", eps)
+    check_positive("eps", eps)
     exact = Fraction(eps) / Fraction(l2)
     rate = float(exact)
     return rate if Fraction(rate) <= exact else math.nextafter(rate, 0.0)
@@ -167,6 +167,7 @@ def _check(rho: float, delta: float) -> None:
     check_delta(delta, allow_large=True)
 
 
-def _positive(name: str, value: float) -> None:
+def check_positive(name: str, value: float) -> None:
+    """Refuse a number that is not above 0, or infinite."""
     if not 0 < value < math.inf:
         raise ValueError(f"{name} ({value}) must be a positive number")

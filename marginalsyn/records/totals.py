@@ -36,7 +36,6 @@ from marginalsyn.records.entries import (
     write_line,
 )
 
-_NAMES = {"mu": "mu", "rho": "zCDP"}
 SO_FAR = "so far, if the amounts had been fixed beforehand"
 
 
@@ -351,7 +350,7 @@ def _refuse_over_cap(book: LedgerState, charges: Sequence[Charge], relation: Nei
         if caps.unpriced("rho", charges, relation):
             raise BudgetError(
                 f"the ledger's cap ({cap}) must be kept at a Renyi order before sampled steps "
-                f"(DP-SGD) can be charged: a cap in {_NAMES[cap.currency]} has no price for them. "
+                f"(DP-SGD) can be charged: a cap in {cap.currency} has no price for them. "
                 f"Set it again with 'marginalsyn ledger cap --eps {cap.eps:g} --sampled', which "
                 "counts all charges at the order that was recorded when the ledger was begun"
             )

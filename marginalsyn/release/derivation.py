@@ -21,6 +21,7 @@ from marginalsyn.privacy.charges import (
     Pure,
     SubsampledGaussian,
     covers,
+    show_number,
     weakest,
 )
 from marginalsyn.privacy.gdp import amount_of, pure_mu, selection_mu
@@ -95,9 +96,9 @@ def described(notes: Mapping[str, Any]) -> list[str]:
             )
         else:
             found.append(
-                f"The reference {name} is a release that another ledger paid for, as far as is "
-                f"known (eps {one.get('eps', 0):g}, delta {one.get('delta', 0):g}): for whoever is "
-                f"in both tables that cost adds to this one. It protects {one.get('protects')}."
+                f"The reference {name} is a release that, it seems, another ledger paid for (eps "
+                f"{show_number(one['eps'])}, delta {show_number(one['delta'])}, {one['guarantee']})"
+                f": for whoever is in both tables this adds up. It protects {one['protects']}."
             )
     return found
 
@@ -257,8 +258,7 @@ def _price(payment: Mapping[str, Any]) -> dict[str, float]:
     """What a payment's own numbers say that its draw costs, in mu and in rho; empty if nothing."""
     mu = payment.get("whitened_l2")
     if "l2" in payment and "sigma" in payment:
-        # No noise is no number to divide by.
-        mu = float(payment["l2"]) / max(0.0, np.min(payment["sigma"]))
+        mu = float(payment["l2"]) / max(0.0, np.min(payment["sigma"]))  # no noise: refused
     if mu is not None:
         return {"mu": float(mu), "rho": amount_of(float(mu))}
     if eps := float(payment.get("eps", 0)):

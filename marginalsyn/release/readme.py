@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from marginalsyn.privacy.charges import show_number
 from marginalsyn.release.derivation import vouched
 from marginalsyn.table.frames import TextForm
 
@@ -121,7 +122,7 @@ def _promise(statement: Statement) -> list[str]:
             "**Nothing: this release is for research.** Its noise was seeded or left out, so "
             "that it must not be published."
         ]
-    amounts = f"**eps {statement.eps:.3g} and delta {statement.delta:.2g}**"
+    amounts = f"**eps {show_number(statement.eps, 3)} and delta {show_number(statement.delta, 2)}**"
     if statement.guarantee == "asymptotic":
         bound = (
             f"**There is no plain eps**: {amounts} hold for the law that a Markov chain converges "
@@ -131,11 +132,11 @@ def _promise(statement: Statement) -> list[str]:
         bound = (
             f"The guarantee is differential privacy with {amounts} ({statement.guarantee}): "
             "whatever anybody learns from this folder, and whatever else they know, it was at most "
-            f"{math.exp(min(statement.eps, 700)):.3g} times as likely to come out with the "
+            f"{show_number(math.exp(min(statement.eps, 700)), 3)} times as likely with the "
             "protected unit as without it, but for a chance of delta. A smaller eps protects more."
         )
     found = [f"Protected is {statement.unit}. {bound}"]
-    found += [text] if (text := vouched(statement.notes)) else []
+    found += filter(None, [vouched(statement.notes)])
     if statement.schema_drafted:
         found.append(
             "**Not covered**: the list of columns and their ranges was drafted from the real rows."

@@ -12,7 +12,9 @@ import pandas as pd
 import pytest
 
 from marginalsyn import Synthesizer
+from marginalsyn.evaluation.view import statement_figures
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
+from marginalsyn.privacy.charges import show_number
 from marginalsyn.release.folder import check_folder
 from marginalsyn.release.readme import INDEX, README, explain_release
 
@@ -62,10 +64,32 @@ def test_it_follows_the_weights_and_a_change_is_found(tmp_path: Path) -> None:
     weighted = release.weight(eps=1, method="beta-noised")
     text = (weighted.path / README).read_text()
     assert "`beta-noised`" in text
-    assert f"eps {weighted.statement.eps:.3g}" in text
+    assert f"eps {show_number(weighted.statement.eps, 3)}" in text
     assert not check_folder(weighted.path)
     (weighted.path / README).write_text(text + "eps 0")
     assert any(README in problem for problem in check_folder(weighted.path))
+
+
+@pytest.mark.parametrize(
+    ("eps", "delta"), [(2.0741, 1.04e-9), (1.004, 1e-9), (0.12349, 3.333e-8), (7.9951, 9.51e-7)]
+)
+def test_what_people_read_is_never_less_than_what_was_spent(
+    tmp_path: Path, eps: float, delta: float
+) -> None:
+    """Rounded to the nearest number, eps 2.0741 was 2.07, and so on the folder's page."""
+    synth = Synthesizer(method="independent", eps=eps, delta=delta, schema=example_schema())
+    release = synth.fit(example_frame(200)).release(tmp_path / "made")
+    stated, text = release.statement, (release.path / README).read_text()
+    said = re.search(
+        r"eps ([\d.e-]+) and delta ([\d.e-]+)\*\*.* at most ([\d.e+]+) times", text, re.S
+    )
+    assert said is not None
+    read = [float(one) for one in said.groups()]
+    for shown, true in zip(read, (stated.eps, stated.delta, math.exp(stated.eps)), strict=True):
+        assert true * (1 - 1e-8) <= shown <= true * 1.11
+    page = (release.path / INDEX).read_text()
+    assert f"<dd>{said[1]}</dd>" in page
+    assert f"eps {show_number(stated.eps)}" in dict(statement_figures(stated))["privacy"]
 
 
 def test_a_page_says_the_same_and_shows_rows_of_the_release_alone(tmp_path: Path) -> None:
@@ -80,7 +104,7 @@ def test_a_page_says_the_same_and_shows_rows_of_the_release_alone(tmp_path: Path
     # All that it says stands in the README or in the first rows.
     first = (release.path / "synthetic.csv").read_text().splitlines()[:6]
     readme = re.sub(r"[`*#]", " ", (release.path / README).read_text())
-    frame = "Skip sections Synthetic rows may be published: computed release alone eps 1 1.0e-09"
+    frame = "Skip sections Synthetic rows may be published: computed release alone eps 1 1e-09"
     foot = "first Made folder alone. Charts every column: marginalsyn report . --public"
     assert words <= {*readme.split(), *" ".join(first).replace(",", " ").split()} | {
         *f"{frame} {foot}".split()
