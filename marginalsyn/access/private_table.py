@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from marginalsyn.privacy.noise import Noise
     from marginalsyn.table.frames import TextForm
     from marginalsyn.table.schema import Schema
-    from marginalsyn.table.unit import Unit
 
 __all__ = ["STAMP", "PrivateTable", "Unprotected", "Visit"]
 
@@ -155,13 +154,24 @@ class PrivateTable:
         """Raise SchemaError unless source and schema have the same columns. Reads no row."""
         present, derived = self._source.columns, self.schema.derived
         known = [name for name in self.schema.names if name not in derived]
-        problems = _unit_problems(self.schema.unit, present, derived, self._source.nested)
-        weight = self.schema.survey_weight
-        if weight is not None and weight.column not in {*present} - {*self._source.nested}:
-            problems.append(
-                f"survey_weight ({weight.column!r}) must be a column of numbers in the source"
-                f"{like(weight.column, present)}"
-            )
+        unit, weight = self.schema.unit, self.schema.survey_weight
+        asked = (
+            [("unit", name, "plain values") for name in (unit.column, unit.order)] if unit else []
+        )
+        asked += [("survey_weight", weight.column, "numbers")] if weight else []
+        plain = [name for name in present if name not in self._source.nested]
+        problems = [
+            f"{what} ({name!r}) must be a column of {kind} in the source{like(name, plain)}"
+            for what, name, kind in asked
+            if name is not None and name not in plain
+        ]
+        added = {name.casefold() for name in (*ADDED, *self.schema.counted)} if asked else set()
+        problems += [
+            f"column ({name!r}) of the source must have another name, for counts use this one; the "
+            'number of rows of a person may be named by "count" of the unit'
+            for name in present
+            if name.casefold() in added
+        ]
         for name in known:
             if name not in present:
                 problems.append(
@@ -362,26 +372,3 @@ class Unprotected:
     def _stamped(self, frame: pd.DataFrame) -> pd.DataFrame:
         frame.attrs["marginalsyn"] = self.stamp
         return frame
-
-
-def _unit_problems(
-    unit: Unit | None, present: Sequence[str], derived: set[str], nested: Sequence[str]
-) -> list[str]:
-    """What is wrong with the columns that identify persons and order their rows."""
-    if unit is None:
-        return []
-    problems = [
-        f"unit ({name!r}) must be a column of the source{like(name, present)}"
-        for name in (unit.column, unit.order)
-        if name is not None and name not in present
-    ]
-    named = [name for name in (unit.column, unit.order) if name in nested]
-    problems += [f"unit ({name!r}) must be a column of plain values" for name in named]
-    folded = {name.casefold(): name for name in present}
-    return problems + [
-        f"unit.count ({name!r}) must not be a column of the source ({folded[name.casefold()]!r}): "
-        "give the unit another name for its number of rows, such as "
-        f'"count": "{name}_counted"'
-        for name in sorted({unit.count} | set(ADDED))
-        if name.casefold() in folded
-    ]

@@ -127,7 +127,7 @@ class Sample(OfRelease["pd.DataFrame"]):
         def lots() -> Iterator[pd.DataFrame]:
             nonlocal drawn
             for lot in sample_lots(release, self.rows, rng, where=self.where):
-                rows = complete(lot, release.schema, drawn + 1)
+                rows = complete(lot, release.schema, drawn + 1, self.where is not None)
                 drawn += len(rows)
                 progress.report("sample", fraction=drawn / (self.rows or drawn))
                 if out is None or keep:

@@ -265,7 +265,8 @@ class Synthesizer(BaseEstimator):
                 "fit with options={'rows': ...}"
             )
         rng = self._rng if seed is None else np.random.default_rng(seed)
-        made = complete(draw(model, self.schema_, n, rng, where), self.schema_)
+        rows = draw(model, self.schema_, n, rng, where)
+        made = complete(rows, self.schema_, part=where is not None)
         return self._layout.fill(made, self.schema_)
 
     @checked

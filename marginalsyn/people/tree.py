@@ -363,8 +363,11 @@ def _own_problems(table: LinkedTable, tables: Mapping[str, LinkedTable]) -> list
             problems.append(
                 f"{where}: categories of {column.name} must be listed: none are bought here"
             )
-    if table.schema is not None and table.schema.unit is not None:
-        problems.append(f"{where}: schema must have no unit: the root's rows are the persons")
+    for field in ("unit", "margins", "survey_weight"):
+        if getattr(table.schema, field, None):
+            problems.append(
+                f"{where}: schema must have no {field}: the root's rows are the persons"
+            )
     if table.order is not None and table.order not in names:
         problems.append(
             f"{where}: order ({table.order!r}) must be a column{like(table.order, names)}"

@@ -63,16 +63,14 @@ def record_redrawn() -> Iterator[Counter[str]]:
 
 def note_redrawn(rules: Sequence[Rule], cells: Cells) -> None:
     """Count rows that are drawn again."""
-    found = _REDRAWN.get()
+    found, left = _REDRAWN.get(), np.array(True)
     if found is None:
         return
-    left: np.ndarray | None = None
     for rule in rules:
-        broken = rule.broken(cells)
-        fresh = broken if left is None else broken & left
-        left = ~broken if left is None else left & ~broken
-        if fresh.any():
-            found[rule.text] += int(fresh.sum())
+        broken = rule.broken(cells) & left
+        left = left & ~broken
+        if broken.any():
+            found[rule.text] += int(broken.sum())
 
 
 def note_left_out(table: str, rows: int) -> None:
@@ -148,13 +146,16 @@ def model_cells(sets: Sequence[frozenset[str]], sizes: Mapping[str, int]) -> boo
 
 
 def with_dependencies(
-    rules: Sequence[Rule], columns: Sequence[AnyColumn], codes: np.ndarray
+    rules: Sequence[Rule],
+    columns: Sequence[AnyColumn],
+    codes: np.ndarray,
+    fixed: Sequence[str] = (),
 ) -> np.ndarray:
-    """Codes with what follows from other codes by a mapping."""
+    """Codes with what follows from other codes by a mapping, but for ``fixed`` columns."""
     places = {column.name: place for place, column in enumerate(columns)}
     for rule in rules:
         known = rule.dependency
-        if known is not None and known.mapping is not None:
+        if known and known.mapping is not None and known.target.name not in fixed:
             target = places[known.target.name]
             follows = known.mapping[codes[:, places[known.source.name]]]
             if ((follows >= 0) & (follows != codes[:, target])).any():
@@ -196,7 +197,9 @@ def followers(schema: Schema) -> dict[str, Following]:
         cells = Cells({source.name: np.arange(source.size), name: np.asarray(mapping)})
         onward = [known for known in lists.values() if known.source.name == name]
         return name in taken or any(
-            not {*rule.names} <= {source.name, name} or rule.broken(cells).any()
+            not {*rule.names} <= {source.name, name}
+            or (rule.dependency is not None and rule.dependency.mapping is None)
+            or rule.broken(cells).any()
             for rule in schema.kept_rules
             if name in rule.names and rule.dependency not in onward
         )
@@ -253,36 +256,29 @@ def keep_values(
     Raises:
         DataError: no row can be made that keeps the rules.
     """
-    codes, numbers, bad = _settled(schema.kept_rules, schema.columns, values, rng, fixed)
+    rules, columns = schema.kept_rules, schema.columns
+    codes, numbers, bad = _settled(rules, columns, values, rng, fixed)
+    values = pool = (codes, numbers)
     if not bad.size:
-        return codes, numbers
-    note_redrawn(schema.kept_rules, cells_of(schema.columns, _rows((codes, numbers), bad)))
+        return values
+    note_redrawn(rules, cells_of(columns, _rows(values, bad)))
     good = np.setdiff1d(np.arange(len(codes)), bad, assume_unique=True)
-    pool: Values | None = (codes, numbers) if good.size else None
-    for _ in range(_TRIES if fixed else 1):
-        if pool is None:
-            pool = witnesses(schema.rules, schema.columns)
-            if pool is None:
-                raise DataError(no_rows(schema.rules))
-            good = np.arange(len(pool[0]))
-        chosen = _rows(pool, rng.choice(good, bad.size))
-        before = _rows((codes, numbers), bad)
-        for place, column in enumerate(schema.columns):
-            if column.name not in fixed:
-                codes[bad, place] = chosen[0][:, place]
-                if column.name in numbers:
-                    numbers[column.name][bad] = chosen[1][column.name]
-        if not fixed:
-            break
-        now = _rows((codes, numbers), bad)
-        wrong = broken_by(schema.kept_rules, schema.columns, now)
-        codes[bad[wrong]] = before[0][wrong]
-        for name, one in numbers.items():
-            one[bad[wrong]] = before[1][name][wrong]
-        bad = bad[wrong]
+    if not good.size:
+        found = witnesses(schema.rules, columns)
+        if found is None:
+            raise DataError(no_rows(schema.rules))
+        pool, good = found, np.arange(len(found[0]))
+    stays = [column.name in fixed for column in columns]
+    for _ in range(_TRIES):
+        now, (copied, amounts) = _rows(values, bad), _rows(pool, rng.choice(good, bad.size))
+        kept = {**amounts, **{name: now[1][name] for name in fixed if name in amounts}}
+        mended: Values = (np.where(stays, now[0], copied), kept)
+        fine = ~broken_by(rules, columns, mended)
+        _put(values, bad[fine], _rows(mended, fine))
+        bad = bad[~fine]
         if not bad.size:
             break
-    return codes, numbers
+    return values
 
 
 def no_rows(texts: Sequence[str]) -> str:
@@ -296,6 +292,12 @@ def _rows(values: Values, rows: np.ndarray) -> Values:
     return codes[rows], {name: column[rows] for name, column in numbers.items()}
 
 
+def _put(values: Values, rows: np.ndarray, found: Values) -> None:
+    values[0][rows] = found[0]
+    for name, one in found[1].items():
+        values[1][name][rows] = one
+
+
 def _settled(
     rules: Sequence[Rule],
     columns: Sequence[AnyColumn],
@@ -305,7 +307,7 @@ def _settled(
 ) -> tuple[np.ndarray, dict[str, np.ndarray], np.ndarray]:
     """Rows whose values keep the rules as far as their codes allow, and the others' places."""
     before = values[0]
-    codes = with_dependencies(rules, columns, before)
+    codes = with_dependencies(rules, columns, before, fixed)
     numbers = {name: np.array(column) for name, column in values[1].items()}
     if codes is not before:
         moved = np.flatnonzero((codes != before).any(axis=1))
@@ -330,9 +332,7 @@ def _settled(
             if rule.equation is not None:
                 _solve(rule, rule.equation, columns, kept, fixed)
         fine = ~broken_by(rules, columns, kept)
-        codes[bad[fine]] = kept[0][fine]
-        for name, one in kept[1].items():
-            numbers[name][bad[fine]] = one[fine]
+        _put((codes, numbers), bad[fine], _rows(kept, fine))
         bad = bad[~fine]
     return codes, numbers, bad
 
@@ -382,10 +382,8 @@ def witnesses(texts: tuple[str, ...], columns: tuple[AnyColumn, ...]) -> Values 
         True
     """
     rules = read_rules(texts, columns)
-    named = {name for rule in rules for name in rule.names}
     rng = np.random.default_rng(0)
     codes = np.column_stack([rng.integers(0, c.size, _WITNESSES) for c in columns])
-    places = [place for place, column in enumerate(columns) if column.name in named]
     involved = np.array([[c.name in rule.names for c in columns] for rule in rules])
     draws = 0
     for _ in range(_ROUNDS):
@@ -405,7 +403,7 @@ def witnesses(texts: tuple[str, ...], columns: tuple[AnyColumn, ...]) -> Values 
                 return _rows((settled, numbers), good)
         # A column of a broken rule gets another code; of rows that fail inside bins, any column.
         moves = broken.T.astype(int) @ involved.astype(int)
-        moves[fine] = np.isin(np.arange(len(columns)), places)
+        moves[fine] = involved.any(axis=0)
         chosen = (rng.random(moves.shape) * (moves > 0)).argmax(axis=1)
         sizes = np.array([column.size for column in columns])[chosen]
         codes = np.array(codes)
@@ -506,8 +504,6 @@ def with_mappings(schema: Schema, frame: pd.DataFrame) -> Schema:
         np.add.at(counts, pair, 1)
         counts += counts.sum(axis=0) / (len(frame) + 1)
         texts[number] = mapped(rule, counts.argmax(axis=1))
-    if tuple(texts) == schema.rules:
-        return schema
     return schema.model_copy(update={"rules": tuple(texts)})
 
 

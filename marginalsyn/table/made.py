@@ -106,17 +106,20 @@ MadeColumn = Annotated[
 KINDS = ("identifier", "constant", "standing")
 
 
-def complete(frame: pd.DataFrame, schema: Schema, first: int = 1) -> pd.DataFrame:
+def complete(
+    frame: pd.DataFrame, schema: Schema, first: int = 1, part: bool = False
+) -> pd.DataFrame:
     """The rows with the schema's made columns among them, as a release's file has them.
 
-    ``first`` is the number of the first row.
+    ``first`` is the number of the first row. The rows of a ``part`` of the population, as a
+    condition gives them, do not share its total, and have no such column.
     """
     if not schema.made:
         return frame
     made = {
         column.name: pd.Series(column.values(len(frame), first), index=frame.index, dtype=None)
         for column in schema.made
+        if not (part and isinstance(column, StandingColumn))
     }
-    return pd.DataFrame(
-        {name: made[name] if name in made else frame[name] for name in schema.layout}, copy=False
-    )
+    every = {**dict(frame.items()), **made}
+    return pd.DataFrame({n: every[n] for n in schema.layout if n in every}, copy=False)

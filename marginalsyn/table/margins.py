@@ -30,7 +30,15 @@ if TYPE_CHECKING:
 
 Zero = tuple[tuple[str, ...], np.ndarray]
 
-_FIELDS = ("columns", "counts", "shares", "rows", "relative", "source")
+_CELLS = (Mapping, list, tuple, type(None))
+_FIELDS: dict[str, Any] = {
+    "columns": (str, list, tuple),
+    "counts": _CELLS,
+    "shares": _CELLS,
+    "rows": (int, float, type(None)),
+    "relative": (bool, type(None)),
+    "source": (str, type(None)),
+}
 _HEAD = re.compile(r"^(counts?|shares?|percent|%)(?: of ([\d ,.']+))?$")
 _NUMBER = r"(-?\d+(?:\.\d+)?)"
 # Ranges as offices write them: from, to; from; to, itself or not.
@@ -154,16 +162,18 @@ def margin_of(entry: Mapping[str, Any], columns: Mapping[str, Column], place: st
     Raises:
         ValueError: it does not fit the schema, or contradicts itself.
     """
-    given, source = entry.get("columns"), str(entry.get("source") or "")
-    names = (given,) if isinstance(given, str) else tuple(given or ())
+    fits = all(isinstance(entry.get(field), kind) for field, kind in _FIELDS.items())
+    given, rows, source = entry.get("columns"), entry.get("rows"), entry.get("source") or ""
+    names = (given,) if isinstance(given, str) or not fits else tuple(given or ())
     kinds = [kind for kind in ("counts", "shares") if entry.get(kind)]
-    if not {*entry} <= {*_FIELDS} or not 1 <= len(names) <= 2 or len(kinds) != 1:
+    known = {*entry} <= {*_FIELDS} and 1 <= len(names) <= 2 and len(kinds) == 1
+    if not fits or not known or (rows is not None and not 0 < rows < 1e15):
         raise ValueError(
             f"{place} ({shown(dict(entry))}) must have columns, one or two names, and counts or "
-            f"shares; it may have {', '.join(_FIELDS[3:])}"
+            "shares; it may have rows (a number above 0), relative (true or false), source"
         )
     for name in names:
-        if name not in columns or names.count(name) > 1:
+        if name not in [*columns] or names.count(name) > 1:
             raise ValueError(
                 f"{place}: columns ({name!r}) must be columns of the schema, each named once"
                 f"{like(str(name), list(columns))}"
@@ -176,12 +186,13 @@ def margin_of(entry: Mapping[str, Any], columns: Mapping[str, Column], place: st
                 f"{place}: columns ({name!r}) must have public categories or bins: those of this "
                 "column are still to be bought"
             )
-    listed, rows = entry[kinds[0]], entry.get("rows")
+    listed = entry[kinds[0]]
     cells = [[*pair] for pair in listed.items()] if isinstance(listed, Mapping) else listed
     values = np.zeros([columns[name].size for name in names])
     numbers: list[float] = []
     places: dict[tuple[int, ...], str] = {}
-    for number, (*labels, value) in enumerate(cells):
+    for number, cell in enumerate(cells):
+        *labels, value = cell if cell and isinstance(cell, list | tuple) else (cell,)
         line = f"line {number + 2}" if source.lower().endswith(".csv") else f"cell {number + 1}"
         where = f"{source or place}, {line}"
         if len(labels) != len(names) or type(value) not in (int, float) or not 0 <= value < 1e15:

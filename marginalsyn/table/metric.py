@@ -232,5 +232,5 @@ class Metric:
 
 
 def _slots(column: AnyColumn) -> Slots:
-    """Every order on a scale; a single category needs no coordinate but its 0."""
-    return Slots.of(column, scaled=column.ordered or column.size == 1)
+    """Every order on a scale; a single code, were it OTHER, needs no coordinate but its 0."""
+    return Slots(1, 0) if column.size == 1 else Slots.of(column, scaled=column.ordered)

@@ -60,7 +60,7 @@ class Outcomes(NamedTuple):
 class Cells:
     """Codes by column, in arrays that broadcast; with the numbers themselves where they are known.
 
-    A number of a missing value is not read.
+    A number of a missing value is not read, and none beyond a limit of detection: rows say "<0.3".
     """
 
     codes: Mapping[str, np.ndarray]
@@ -70,19 +70,26 @@ class Cells:
         """The least and the largest value of every cell, and where none is known."""
         codes = self.codes[column.name]
         absent = codes >= column.levels
-        if self.numbers is not None:
-            return self.numbers[column.name], self.numbers[column.name], absent
-        low, high = bin_ends(column)
-        bins = np.where(absent, 0, codes)
-        return low[bins], high[bins], absent
+        known = None if self.numbers is None else self.numbers[column.name]
+        limits = (column.below, column.above)
+        if known is not None and limits == (None, None):
+            return known, known, absent
+        low, high = (ends[np.where(absent, 0, codes)] for ends in bin_ends(column))
+        if known is not None:
+            least, most = (end if end is not None else known for end in limits)
+            seen = (least <= known) & (known <= most)
+            low, high = np.where(seen, known, low), np.where(seen, known, high)
+        return low, high, absent
 
 
 def bin_ends(column: NumberColumn) -> tuple[np.ndarray, np.ndarray]:
     """The first and the last value of every bin."""
-    if isinstance(column, ContinuousColumn) and column.decimals is not None:
-        first, last = column.grid()
-        return first / scale_of(column), last / scale_of(column)
-    return column.bin_extremes()
+    first, last = column.bin_extremes()
+    if isinstance(column, ContinuousColumn) and column.decimals is None:
+        last = np.append(np.nextafter(last[:-1], -np.inf), last[-1])
+    elif isinstance(column, ContinuousColumn):
+        first, last = (end / scale_of(column) for end in column.grid())
+    return first, last
 
 
 def quantity_of(column: AnyColumn) -> str:
@@ -313,7 +320,7 @@ class _Parser:
     def rule(self) -> Rule:
         """The whole rule."""
         node: Node
-        if len(self.tokens) > 2 and self._is("determines", 1):
+        if self._is("determines", 1):
             node, equation = self._dependency(), None
         else:
             node, equation = self._iff()
@@ -364,7 +371,10 @@ class _Parser:
         self._needs("determines")
         target = self._column()
         for column in (source, target):
-            if isinstance(column, NumberColumn) and column.levels < column.upper - column.lower + 1:
+            if isinstance(column, NumberColumn) and (
+                np.diff(bin_ends(column), axis=0).any()
+                or (column.shapeless and column.bins == "auto")
+            ):
                 raise self._error(
                     f"{column.name} must have listed values, or a bin for every number: state "
                     "ranges as `age < 15 -> group = child`"
@@ -376,10 +386,12 @@ class _Parser:
         self._needs("{")
         mapping = np.full(source.size, -1)
         while True:
-            keys = self._listed(lambda: self._level(source))
+            at, keys = self._now.at, self._listed(lambda: self._level(source))
             self._needs("->")
-            found = self._level(target)
-            mapping[[key for key in keys if key >= 0]] = found if found >= 0 else target.unseen_code
+            keys, found = [key for key in keys if key >= 0], self._level(target)
+            if len({*keys}) < len(keys) or (mapping[keys] >= 0).any():
+                raise self._error(f"{source.name} must have each value listed once", at)
+            mapping[keys] = found if found >= 0 else target.unseen_code
             if self._takes("}"):
                 return Dependency(source, target, mapping)
             self._needs(",")

@@ -166,6 +166,24 @@ def test_rows_say_how_many_they_stand_for(run, folder, survey):
     run("certify", "--eps", "1", code=2)
 
 
+def test_rows_of_a_part_do_not_share_the_population(survey):
+    schema = Schema(**{**SCHEMA.model_dump(), "survey_weight": {
+        "column": "weight", "bound": BOUND, "keep": True}})  # fmt: skip
+    made = Synthesizer(method="mst", eps=3, schema=schema, seed=1).fit(survey)
+    total = made.privacy_.notes["estimated_population"]
+    assert made.sample(50)["weight"].sum() == pytest.approx(total, rel=1e-3)
+    assert list(made.sample(50, where="sex=F")) == ["age", "sex", "ill"]
+
+
+def test_a_name_that_counts_use_is_refused_before_the_charge():
+    frame = people(9, np.random.default_rng(8)).assign(Marginalsyn_Share=1)
+    charge = Charge(mechanism="gaussian", cost=ZCDP(rho=0.1))
+    table = PrivateTable.open(frame, SCHEMA.changed(drop=("Marginalsyn_Share",)))
+    with pytest.raises(SchemaError, match="must have another name"):
+        table.charge([charge], noise=make_noise(), persons=True)
+    assert not table.ledger.read().charges
+
+
 @pytest.mark.parametrize(
     ("asked", "said"),
     [

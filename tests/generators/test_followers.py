@@ -72,6 +72,8 @@ def table(rows: int = 3000) -> pd.DataFrame:
         (schema(BY_PUMA, label="den sity"), {}),
         (schema(BY_PUMA, "\"den sity\" = low -> ill = False"), {}),
         (schema(BY_PUMA, '"den sity" determines region'), {}),
+        # What one determines is read off rows of both.
+        (schema('"den sity" determines PUMA', BY_PUMA), {}),
         (schema(BY_PUMA, impossible=({"den sity": ["low"], "ill": [True]},)), {}),
         (schema(BY_PUMA, margins=({"columns": "den sity", "shares": {"low": 1.0}},)), {}),
         # Said twice, and to and fro.
@@ -105,6 +107,15 @@ def test_rows_of_a_bijection_keep_both_rules():
         noise=make_noise(1),
     )
     assert not broken_rules(found.frame, schema(*rules))
+
+
+def test_a_list_and_a_rule_the_other_way_round_leave_a_model_to_draw_from(tmp_path):
+    known = schema("region determines ill", "ill determines region by {False -> N, True -> '1'}")
+    made, statement = generate(
+        PrivateTable.open(table(), known), make_config("mst"), Budget(eps=3), noise=make_noise(1)
+    )
+    found = Release.write(made, known, statement, tmp_path / "release")
+    assert not broken_rules(sample(found, 300, np.random.default_rng(0)), found.schema)
 
 
 @pytest.fixture(scope="module")

@@ -181,6 +181,14 @@ def test_a_key_of_a_public_table_is_a_category_with_its_attributes(folder: Path)
         ({"name": "a b"}, "plain word"),
         ({"schema": Schema.from_domain({"vid": 2})}, "keys are made up"),
         ({"schema": PATIENTS.with_unit(Unit(column="x", max_rows=2))}, "no unit"),
+        (
+            {"schema": VISITS.changed(margins=({"columns": "ward", "shares": {"w0": 1}},))},
+            "no margins",
+        ),
+        (
+            {"schema": VISITS.changed(survey_weight={"column": "w", "bound": 9})},
+            "no survey_weight",
+        ),
         ({"parent": None, "link": None, "max_children": 0, "order": None}, "must be one, the root"),
     ],
 )

@@ -318,6 +318,16 @@ def test_plans_are_public_arithmetic() -> None:
     assert Categories(schema=two, budget=part).sigma > plan.sigma
 
 
+@pytest.mark.parametrize("rows", [0, 3])
+def test_points_are_found_where_no_value_was_bought(rows: int) -> None:
+    """A single code, OTHER: a fault here showed whether there is a row at all."""
+    schema = Schema(columns=({**CODE, "nullable": False, "prefixes": []}, SEX))
+    table = PrivateTable.open(rows_of({"C34.1": 3}).iloc[:rows], schema)
+    config = make_config("support-points-gp", {"rows": 20, "points": 5, "form": "slices"})
+    made, _ = generate(table, config, Budget(eps=1), noise=make_noise())
+    assert made.frame["code"].eq("OTHER").all()
+
+
 def test_persons_of_one_row_each_have_categories() -> None:
     frame = rows_of({"C34.1": 400, "E11.9": 350}).assign(who=lambda rows: rows.index.astype(str))
     schema = Schema(columns=SCHEMA.columns, drop=("who",))

@@ -146,6 +146,16 @@ def test_linked_tables_keep_rules_across_tables(tmp_path):
     assert any("rule (patients.born" in problem for problem in tree_problems(tree, broken))
 
 
+def test_what_a_row_says_of_its_parent_is_kept_by_the_row(tmp_path):
+    """The parent's value stands in its own table: a list must not move it among the child's."""
+    rule = "drugs.code determines visits.ward by {a -> w0, b -> w1}"
+    tree = LinkedSchema(TREE.tables, rules=(rule,))
+    forest = PrivateForest.open(clinic(100), tree, ledger=Ledger(None))
+    made, _ = generate(forest, make_config("clique-tree"), Budget(eps=2), noise=make_noise(0))
+    assert not tree_problems(tree, made.frames)
+    assert len(made.frames["drugs"]) > 30
+
+
 @pytest.mark.parametrize(
     ("rule", "problem"),
     [

@@ -73,6 +73,28 @@ def test_what_does_not_fit_is_refused_with_its_place(tmp_path, text, said):
     assert said in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"columns": 5},
+        {"columns": [["sex"]]},
+        {"counts": 5},
+        {"counts": [5]},
+        {"counts": [[]]},
+        {"rows": -5},
+        {"rows": 0},
+        {"rows": float("nan")},
+        {"rows": [143]},
+        {"rows": "143"},
+        {"relative": "false"},
+        {"source": 5},
+    ],
+)
+def test_an_entry_of_wrong_types_is_refused(change):
+    with pytest.raises(SchemaError, match="margins"):
+        Schema(columns=SCHEMA.columns, margins=({**SEX, **change},))
+
+
 def test_margins_may_disagree_by_rounding_and_no_more():
     joint = {"columns": ["sex", "ill"], "counts": [["F", "false", 30], ["F", "true", 30]]}
     joint["counts"] += [["M", "false", 20], ["M", "true", 21]]

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from marginalsyn.errors import SchemaError
+from marginalsyn.purchases.shapes import with_shapes
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.decoding import drawn
 from marginalsyn.table.keeping import (
@@ -60,6 +61,7 @@ def with_rules(*rules: str) -> Schema:
         ("t = p + MSP", 1, "numbers or dates"),
         ("age determines g", 17, "listed values"),
         ("MSP determines g by {N -> z}", 27, "must be one of"),
+        ("MSP determines g by {N -> a, M, N -> b}", 30, "listed once"),
         ("age = 1)", 8, "must not follow"),
         ("age = 'x", 7, "part of a name"),
         ("age in {}", 9, "must be a value"),
@@ -166,6 +168,37 @@ def test_order_inside_a_bin_changes_no_code():
     assert not redrawn
     assert not Codec(schema).encode(frame)[:, places].any()
     assert frame["p"].nunique() > 20
+
+
+def test_a_number_beyond_a_limit_of_detection_may_be_any_there():
+    low = {"kind": "continuous", "lower": 0, "upper": 5, "decimals": 2, "bins": 5}
+    columns = ({**low, "name": "p", "below": 0.3, "above": 4}, {**low, "name": "q"})
+    schema = Schema(columns=columns, rules=("q <= p",))
+    frame = pd.DataFrame({"p": ["<0.30", "<0.30", "3.00", ">4"], "q": [0.2, 0.3, 3.1, 4.9]})
+    assert broken_rules(frame, schema) == {"q <= p": 2}
+    codes = np.column_stack([rng().integers(0, c.size, 2000) for c in schema.columns])
+    frame = Codec(schema).decode(codes, rng())
+    # What is written must be readable as rows that keep the rule.
+    assert not broken_rules(frame, schema)
+    assert {"<0.30", ">4"} <= {*frame["p"]}
+    whole = Schema(columns=columns, rules=("p < 0.3 -> q > 1",))
+    assert broken_rules(pd.DataFrame({"p": ["<0.30", "0.30"], "q": [1.0, 1.0]}), whole)
+
+
+def test_a_column_whose_bins_are_bought_determines_nothing():
+    """The bins that a run buys would make the rule none, after the charge."""
+    columns = [
+        {"kind": "integer", "name": "age", "lower": 0, "upper": 9},
+        {"kind": "boolean", "name": "old"},
+    ]
+    schema = Schema(columns=columns, rules=("age determines old by {8, 9 -> True}",))
+    with pytest.raises(SchemaError, match="a bin for every number"):
+        with_shapes(schema, ["age"])
+    share = {"kind": "continuous", "name": "age", "lower": 0, "upper": 1, "bins": 2}
+    with pytest.raises(SchemaError, match="a bin for every number"):
+        Schema(columns=[share, columns[1]], rules=("age determines old by {'[0, 0.5)' -> True}",))
+    own = Schema(columns=[{**columns[0], "bins": 10}, columns[1]], rules=schema.rules)
+    assert with_shapes(own, ["age"]).shapeless == ["age"]
 
 
 def test_rows_of_any_tool_are_mended():
