@@ -260,7 +260,7 @@ def generate(
                 "are drawn again"
             )
     seconds = time.monotonic() - started
-    margins = schema.margin_facts if isinstance(schema, Schema) else []
+    margins = [m.facts for m in schema.public_margins] if isinstance(schema, Schema) else []
     statement = state(
         generator=config.name,
         parameters=config_to_json(config),

@@ -236,7 +236,7 @@ class Release(ReleaseFolder):
         if not self.statement.foreign:
             if self.statement.survey != schema.survey_weight:
                 found.append(f"{PRIVACY} must state the survey weights of {SCHEMA}")
-            if self.statement.notes.get("margins", []) != schema.margin_facts:
+            if self.statement.notes.get("margins", []) != [m.facts for m in schema.public_margins]:
                 found.append(f"{PRIVACY} must name the public margins of {SCHEMA}")
         return found + self._common_problems(schema, weights)
 

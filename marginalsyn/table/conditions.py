@@ -330,11 +330,8 @@ def _span(column: NumberColumn, low: Any, high: Any) -> tuple[float, float]:
         raise UsageError(f"{column.name} ({low}..{high}) must not end before it begins")
     if not stepped(column):
         return ends[0], ends[1]
-    scale = scale_of(column)
-    return (
-        math.ceil(ends[0] * scale - 1e-6) if math.isfinite(ends[0]) else ends[0],
-        math.floor(ends[1] * scale + 1e-6) if math.isfinite(ends[1]) else ends[1],
-    )
+    low, high = (end * scale_of(column) for end in ends)
+    return float(np.ceil(low - 1e-6)), float(np.floor(high + 1e-6))
 
 
 def _number(column: NumberColumn, value: Any, *, up: bool) -> float:

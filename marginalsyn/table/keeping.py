@@ -20,7 +20,6 @@ import pandas as pd
 from marginalsyn.errors import DataError
 from marginalsyn.table import decoding
 from marginalsyn.table.codec import Codec
-from marginalsyn.table.columns import CategoricalColumn
 from marginalsyn.table.moments import MomentColumn, part_name
 from marginalsyn.table.numeric import NumberColumn
 from marginalsyn.table.rules import (
@@ -406,7 +405,6 @@ def witnesses(texts: tuple[str, ...], columns: tuple[AnyColumn, ...]) -> Values 
         moves[fine] = involved.any(axis=0)
         chosen = (rng.random(moves.shape) * (moves > 0)).argmax(axis=1)
         sizes = np.array([column.size for column in columns])[chosen]
-        codes = np.array(codes)
         codes[np.arange(len(codes)), chosen] = rng.integers(0, sizes)
     return None
 
@@ -418,7 +416,7 @@ def clash(texts: tuple[str, ...], columns: tuple[AnyColumn, ...]) -> tuple[str, 
     Rules of columns whose values are bought say nothing yet. A rule that leaves nothing but missing
     values clashes, too.
     """
-    bought = {c.name for c in columns if isinstance(c, CategoricalColumn) and c.origin != "public"}
+    bought = {column.name for column in columns if not has_public_values(column)}
     ready = [rule for rule in read_rules(texts, columns) if not bought.intersection(rule.names)]
 
     def fails(some: Sequence[Rule]) -> bool:
@@ -429,7 +427,7 @@ def clash(texts: tuple[str, ...], columns: tuple[AnyColumn, ...]) -> tuple[str, 
         return ()
     for size in (1, 2):
         for some in itertools.combinations(ready, size):
-            shared = set(some[0].names).intersection(*(rule.names for rule in some))
+            shared = set.intersection(*({*rule.names} for rule in some))
             if shared and fails(some):
                 return tuple(rule.text for rule in some)
     left = list(ready)
@@ -451,16 +449,14 @@ def _closed(columns: Sequence[AnyColumn], named: set[str]) -> tuple[AnyColumn, .
 
 def values_of(frame: pd.DataFrame, schema: Schema) -> Values:
     """The codes and the numbers of a synthetic frame."""
-    codec, numbers = Codec(schema), {}
-    codes = codec.encode(frame)
-    for column in schema.columns:
-        if isinstance(column, NumberColumn):
-            numbers[column.name] = (
-                codec.numbers(frame, column.name)
-                if column.worded
-                else pd.to_numeric(frame[column.name]).to_numpy(np.float64, na_value=np.nan)
-            )
-    return codes, numbers
+    codec = Codec(schema)
+    return codec.encode(frame), {
+        column.name: codec.numbers(frame, column.name)
+        if column.worded
+        else pd.to_numeric(frame[column.name]).to_numpy(np.float64, na_value=np.nan)
+        for column in schema.columns
+        if isinstance(column, NumberColumn)
+    }
 
 
 def keep_rules(
@@ -520,7 +516,7 @@ def redrawing_notes(found: Mapping[str, int], rows: int) -> list[str]:
 
 def redrawn_text(found: Any) -> list[str]:
     """How many rows were drawn again, in words; nothing where there are none."""
-    counts = list(found.values()) if isinstance(found, Mapping) else []
+    counts = [*(found or {}).values()]
     return [f"{sum(counts):,} rows were drawn again to keep the rules"] if counts else []
 
 

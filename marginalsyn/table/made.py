@@ -121,5 +121,5 @@ def complete(
         for column in schema.made
         if not (part and isinstance(column, StandingColumn))
     }
-    every = {**dict(frame.items()), **made}
+    every = {**frame, **made}
     return pd.DataFrame({n: every[n] for n in schema.layout if n in every}, copy=False)

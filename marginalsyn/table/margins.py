@@ -30,14 +30,13 @@ if TYPE_CHECKING:
 
 Zero = tuple[tuple[str, ...], np.ndarray]
 
-_CELLS = (Mapping, list, tuple, type(None))
 _FIELDS: dict[str, Any] = {
-    "columns": (str, list, tuple),
-    "counts": _CELLS,
-    "shares": _CELLS,
-    "rows": (int, float, type(None)),
-    "relative": (bool, type(None)),
-    "source": (str, type(None)),
+    "columns": str | list | tuple,
+    "counts": Mapping | list | tuple,
+    "shares": Mapping | list | tuple,
+    "rows": int | float,
+    "relative": bool,
+    "source": str,
 }
 _HEAD = re.compile(r"^(counts?|shares?|percent|%)(?: of ([\d ,.']+))?$")
 _NUMBER = r"(-?\d+(?:\.\d+)?)"
@@ -162,12 +161,12 @@ def margin_of(entry: Mapping[str, Any], columns: Mapping[str, Column], place: st
     Raises:
         ValueError: it does not fit the schema, or contradicts itself.
     """
-    fits = all(isinstance(entry.get(field), kind) for field, kind in _FIELDS.items())
     given, rows, source = entry.get("columns"), entry.get("rows"), entry.get("source") or ""
+    fits = all(v is None or isinstance(v, _FIELDS.get(field, ())) for field, v in entry.items())
+    fits = fits and (rows is None or 0 < rows < 1e15)
     names = (given,) if isinstance(given, str) or not fits else tuple(given or ())
     kinds = [kind for kind in ("counts", "shares") if entry.get(kind)]
-    known = {*entry} <= {*_FIELDS} and 1 <= len(names) <= 2 and len(kinds) == 1
-    if not fits or not known or (rows is not None and not 0 < rows < 1e15):
+    if not fits or not 1 <= len(names) <= 2 or len(kinds) != 1:
         raise ValueError(
             f"{place} ({shown(dict(entry))}) must have columns, one or two names, and counts or "
             "shares; it may have rows (a number above 0), relative (true or false), source"

@@ -70,13 +70,10 @@ class Cells:
         """The least and the largest value of every cell, and where none is known."""
         codes = self.codes[column.name]
         absent = codes >= column.levels
-        known = None if self.numbers is None else self.numbers[column.name]
-        limits = (column.below, column.above)
-        if known is not None and limits == (None, None):
-            return known, known, absent
         low, high = (ends[np.where(absent, 0, codes)] for ends in bin_ends(column))
-        if known is not None:
-            least, most = (end if end is not None else known for end in limits)
+        if self.numbers is not None:
+            known = self.numbers[column.name]
+            least, most = (known if end is None else end for end in (column.below, column.above))
             seen = (least <= known) & (known <= most)
             low, high = np.where(seen, known, low), np.where(seen, known, high)
         return low, high, absent
@@ -147,8 +144,7 @@ class Linear(Node):
     tolerance: float
 
     def outcomes(self, cells: Cells) -> Outcomes:
-        low: np.ndarray | float = self.constant
-        high: np.ndarray | float = self.constant
+        low = high = np.asarray(self.constant)
         absent = np.zeros((), bool)
         for column, factor in self.terms:
             first, last, missing = cells.ends(column)
@@ -389,7 +385,7 @@ class _Parser:
             at, keys = self._now.at, self._listed(lambda: self._level(source))
             self._needs("->")
             keys, found = [key for key in keys if key >= 0], self._level(target)
-            if len({*keys}) < len(keys) or (mapping[keys] >= 0).any():
+            if (mapping[keys] >= 0).any():
                 raise self._error(f"{source.name} must have each value listed once", at)
             mapping[keys] = found if found >= 0 else target.unseen_code
             if self._takes("}"):
@@ -495,15 +491,14 @@ class _Parser:
         if not left.terms:
             raise self._no_column(left.token)
         at, column = left.token.at, left.terms[0][0]
+        if sign == "!=":
+            return Not(self._relation(left, "=", right, tolerance))
         if left.single and not right.terms and right.single:
             if tolerance is not None:
                 raise self._error("within must follow a comparison of columns", at)
-            if sign in ("=", "!="):
-                found = self._test(column, [right.token])
-                return Not(found) if sign == "!=" else found
+            if sign == "=":
+                return self._test(column, [right.token])
             return self._ordered(column, sign, right.token)
-        if sign == "!=":
-            return Not(self._relation(left, "=", right, tolerance))
         if sign in (">", ">="):
             left, sign, right = right, _FLIPPED[sign], left
         terms = [*left.terms, *((c, -factor) for c, factor in right.terms)]

@@ -409,11 +409,6 @@ class Schema(BaseModel):
         return [margin_of(e, columns, f"margins[{i}]") for i, e in enumerate(self.margins)]
 
     @property
-    def margin_facts(self) -> list[dict[str, Any]]:
-        """What a statement says of the public margins."""
-        return [margin.facts for margin in self.public_margins]
-
-    @property
     def public_rows(self) -> float | None:
         """The number of rows, if margins make it public: that of the most exact one."""
         stated = [m for m in self.public_margins if m.rows is not None]
@@ -603,7 +598,6 @@ class Schema(BaseModel):
         if self.rules:
             from marginalsyn.table.keeping import clash, no_rows
 
-            self.kept_rules  # noqa: B018
             if clashing := clash(self.rules, self.columns):
                 raise ValueError(no_rows(clashing))
 
