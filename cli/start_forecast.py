@@ -243,8 +243,7 @@ def foresee(schema: Schema | LinkedSchema, method: str, eps: float, rows: int) -
     return Forecast(sigma, {column.name: min(1.0, column.size * each) for column in columns})
 
 
-# From this share on a column is said to be nearly all missing.
-MOSTLY = 0.8
+MOSTLY = 0.8  # from this share on a column is said to be nearly all missing
 MISFIT = 0.05
 # Where counts are off by more than this share of the rows, it is said what more would buy, up to
 # the largest usual budget.

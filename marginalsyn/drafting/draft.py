@@ -46,10 +46,7 @@ if TYPE_CHECKING:
 
 # A file is read once and kept where it has up to so many values, and else once a column.
 MOST_KEPT = 2**25
-# Rows that are compared with the header.
-FIRST_ROWS = 10_000
-# Rows called a total, where they sum up the others.
-MOST_TOTALS = 3
+FIRST_ROWS = 10_000  # are compared with the header
 # Spellings of a number that stands for a missing value: -9, "-9,0".
 MOST_SPELLINGS = 20
 
@@ -339,7 +336,7 @@ def _columns(
                 texts = [(text, count) for text, count in texts if float(text) not in gone]
             all_.texts[name] = [(str(text), count) for text, count in texts]
             one = draft_column(name, fact, texts, name == label, typed[name], asked)
-            if 0 < fact.totals <= MOST_TOTALS < fact.known / 10:
+            if 0 < fact.totals < 4 < fact.known:
                 why = f"'total' in {fact.totals} of the rows: delete those that sum up others"
                 one = replace(one, why=f"{one.why}; {why}")
             if gone and isinstance(one.column, Column):

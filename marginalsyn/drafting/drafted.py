@@ -125,6 +125,10 @@ def draft_column(
         if fact.distinct == fact.known >= FEWEST_FOR_IDENTIFIER:
             return Found(IdentifierColumn(name=name), "every row has another one")
         return Found(None, "numbers beyond 10^14, which are not counted")
+    if not few and fact.decimals == 3 and fact.pointed == fact.known < 50 * fact.whole:
+        fields = {"format": NumberFormat(decimal=",", thousands=".")}
+        why = "numbers with thousands '.', which could be the decimal sign"
+        return _column_of(Guess("integer", why, fields), label, common)
     if fact.numeric and fact.lower is not None and fact.upper is not None:
         if asked is None and _numbers_rows(name, fact) and not label:
             return Found(IdentifierColumn(name=name), "whole numbers that number the rows")
@@ -280,13 +284,14 @@ def wide_ends(kind: str, fields: Mapping[str, Any]) -> dict[str, Any]:
 
 def _numeric(fact: Facts, values: list[Any], label: bool, common: dict[str, Any]) -> Found:
     """Numbers without any words around them."""
-    numbers = sorted({number for value in values if math.isfinite(number := float(value))})
-    if fact.integer:
-        column = _integer(fact, [int(number) for number in numbers], label, common)
-        return Found(column, "whole numbers" if column.numeric else "few scattered whole numbers")
+    kind: Any = int if fact.integer else float
+    numbers = sorted({kind(number) for one in values if math.isfinite(number := float(one))})
     if label and numbers:
         listed = CategoricalColumn(**common, categories=tuple(numbers), other=False)
         return Found(listed, "few numbers")
+    if fact.integer:
+        column = _integer(fact, numbers, common)
+        return Found(column, "whole numbers" if column.numeric else "few scattered whole numbers")
     lower, upper = widen(fact.lower or 0, fact.upper or 0)
     return Found(
         ContinuousColumn(**common, lower=lower, upper=upper, decimals=fact.decimals),
@@ -294,10 +299,8 @@ def _numeric(fact: Facts, values: list[Any], label: bool, common: dict[str, Any]
     )
 
 
-def _integer(fact: Facts, numbers: list[int], label: bool, common: Mapping[str, Any]) -> Column:
+def _integer(fact: Facts, numbers: list[Any], common: Mapping[str, Any]) -> Column:
     """Integers with bounds, or an ordinal column for a few scattered codes."""
-    if numbers and label:
-        return CategoricalColumn(**common, categories=tuple(numbers), other=False)
     scattered = numbers and numbers[-1] - numbers[0] + 1 > 3 * len(numbers)
     if scattered and len(numbers) <= MOST_SPARSE_INTEGERS < fact.known / 4:
         return OrdinalColumn(**common, categories=tuple(numbers))

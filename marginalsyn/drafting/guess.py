@@ -174,15 +174,15 @@ def guess_categories(texts: Texts, tokens: tuple[str, ...]) -> Guess:
         # What differs in more than case is a synonym.
         fields["ignore_case"] = True
         synonyms = {
-            text: written[key]
+            text.lower(): written[key]
             for key, spelt in counts.items()
             for text in spelt
             if text.lower() != written[key].lower()
         }
         if synonyms:
-            fields["synonyms"] = {text.lower(): meant for text, meant in synonyms.items()}
+            fields["synonyms"] = synonyms
     for order in ORDERS:
-        if 2 < len(written) <= len(order) and {*written} <= {*order}:
+        if len(written) > 2 and {*written} <= {*order}:
             values = [written[word] for word in order if word in written]
             return Guess(
                 "ordinal", "words in a known order", {"categories": values, **fields}, tokens

@@ -24,7 +24,6 @@ Texts = Sequence[tuple[str, int]]
 # How many values may be something else, and how many of them in all.
 MOST_STRANGE = 5
 FIT = 0.97
-MANY = 50  # different values: words may then be most of the rows
 # Formats of one column: the first reads so many rows at least, and each other one.
 MOST_FORMATS = 5
 MAIN = 0.2
@@ -38,14 +37,11 @@ DATES = (
 CLOCKS = ("%H:%M", "%H:%M:%S", "%I:%M %p", "%H:%M:%S.%f", "%I:%M:%S %p")
 JOINTS = (" ", "T", ", ")
 SIGN = re.compile(r"^(?P<limit>[<>]=?)?\s*(?P<body>.*)$")
-
 BETWEEN = ".,'’ \u00a0\u202f"
 NUMBER = re.compile(
     rf"^(?P<prefix>[^\d<>]*?)(?P<digits>[+-]?\d[\d{BETWEEN}]*|[.,]\d+)(?P<suffix>[^\d<>]*)$"
 )
-
 UNIT = re.compile(r"^ ?[^\d<>+\s-][^\d<>+-]{0,9}$|^$")
-
 CURRENCIES = {
     *("", "$", "€", "£", "¥", "₹", "US$", "A$", "C$", "R$", "USD", "EUR", "GBP", "CHF", "JPY"),
     *("INR", "SEK", "NOK", "DKK", "PLN", "CAD", "AUD", "BRL", "CNY", "Rs", "Rs.", "kr", "Fr."),
@@ -148,7 +144,7 @@ def _numbered(texts: Texts) -> str:
 
 def _fits(left: Texts, known: int, fit: float, read: int) -> bool:
     """Whether what is not read is little, or a few words among many different values."""
-    few = len(left) <= MOST_STRANGE and read > MANY
+    few = len(left) <= MOST_STRANGE and read > 50
     return few or sum(count for _, count in left) <= (1 - fit) * known
 
 

@@ -16,13 +16,16 @@ if TYPE_CHECKING:
 
 MOST_DECIMALS = 4
 MOST_TEXTS = 3000
-COUNTED = ("known", "distinct", "numbers", "finite", "whole", "coded", "totals")
-# Columns of one query.
-MOST_COLUMNS = 12
+# What is counted among texts; pointed are numbers such as 987 and 1.234.
+PATTERNS = {
+    "coded": "^[+-]?0[0-9]",
+    "pointed": "^[+-]?([1-9][0-9]?[0-9]?[.][0-9][0-9][0-9]|[0-9][0-9]?[0-9]?)$",
+    "totals": "^(grand )?(totals?|sum|summe|gesamt|insgesamt|totale)$",
+}
+COUNTED = ("known", "distinct", "numbers", "finite", "whole", *PATTERNS)
+MOST_COLUMNS = 12  # of one query
 BOUNDLESS = 1e14
 BARE_DAYS = ((18000101, 21991231), (100101, 991231))
-TOTALS = ("total", "totals", "grand total", "sum", "summe", "gesamt", "insgesamt", "totale")
-LEADING_ZERO = "^[+-]?0[0-9]"
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,7 @@ class Facts:
     upper: float | None
     decimals: int | None
     totals: int
+    pointed: int
 
     @property
     def numeric(self) -> bool:
@@ -96,8 +100,8 @@ def _aggregates(value: Any, known: Any, number: Any) -> dict[str, Any]:
         "upper": finite.max(),
     }
     if value.type().is_string():
-        found["coded"] = (known & value.re_search(LEADING_ZERO)).sum()
-        found["totals"] = value.strip().lower().isin(TOTALS).sum()
+        for what, pattern in PATTERNS.items():
+            found[what] = (known & value.lower().re_search(pattern)).sum()
     for decimals in range(1, MOST_DECIMALS + 1):
         scale = 10.0**decimals
         found[f"d{decimals}"] = ((finite * scale).round() / scale == finite).sum()

@@ -349,6 +349,16 @@ def test_three_decimals_are_no_thousands():
     assert "could be the decimal one" in draft.verdicts[2].why
 
 
+def test_points_between_thousands_are_no_decimals(tmp_path):
+    visits = np.random.default_rng(0).integers(1, 40_000, 300)
+    visits[:20] = range(900, 920)
+    frame = pd.DataFrame({"visits": [f"{n:,}".replace(",", ".") for n in visits], "y": 1})
+    frame["kg"] = [f"{n / 1000:.3f}" for n in visits]
+    schema = infer_schema(as_source(frame, "csv", tmp_path))
+    np.testing.assert_allclose(Codec(schema).numbers(frame, "visits"), visits)
+    np.testing.assert_allclose(Codec(schema).numbers(frame, "kg"), visits / 1000)
+
+
 def test_words_for_missing_may_be_many_next_to_numbers():
     rng = np.random.default_rng(0)
     incomes = [f"{1000 * n}.0" for n in rng.permutation(200)]
@@ -407,7 +417,7 @@ def test_numbers_too_long_to_count_are_not_called_empty():
 
 
 def test_a_row_of_totals_is_named():
-    frame = pd.DataFrame({"ward": [*"abcd" * 20, "Total"], "cost": [*range(80), 3160]})
+    frame = pd.DataFrame({"ward": [*"abcd" * 20, " Total "], "cost": [*range(80), 3160]})
     assert "'total' in 1 of the rows" in draft_schema(frame).verdicts[0].why
     many = pd.DataFrame({"sex": ["m", "f", "Total"] * 20, "cost": range(60)})
     assert "total" not in draft_schema(many).verdicts[0].why
