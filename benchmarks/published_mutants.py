@@ -23,7 +23,7 @@ PUBLISHED = (
         "teachers-share-rows",
         "every teacher sees every row",
         TEACHERS,
-        "        yield vectors, key.integers(marks, teachers)\n",
+        "        yield vectors, key.integers(marks[part], teachers)\n",
         "        for owner in range(teachers):\n"
         "            yield vectors, np.full(len(vectors), owner)\n",
         ("tests/plugins/networks/test_pategan.py", "-k", "for_every_key"),
