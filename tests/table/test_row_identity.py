@@ -7,8 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from marginalsyn.plugins.networks import heads
-from marginalsyn.plugins.networks.heads import pack, ranked, ranks, unpack
+from marginalsyn.plugins.networks.heads import pack, ranks
 
 SIZES = [3, 1, 70_000, 2**31 - 1, 2**31 - 1, 5, 40]
 
@@ -18,14 +17,10 @@ def drawn(rows: int, seed: int = 0, sizes: list[int] = SIZES) -> np.ndarray:
     return np.column_stack([rng.integers(0, size, rows) for size in sizes]).astype(np.int32)
 
 
-def told(codes: np.ndarray, sizes: list[int], **how: int) -> Counter:
+def ranked(codes: np.ndarray, sizes: list[int]) -> Counter:
     """Every row with its rank."""
-    found = ranked(lambda: np.array_split(codes, 4), sizes, len(codes), **how)
-    return Counter(
-        (*unpack(words[i : i + 1], sizes)[0].tolist(), int(places[i]))
-        for words, places in found
-        for i in range(len(words))
-    )
+    found = ranks(pack(codes, sizes))
+    return Counter((*row, int(rank)) for row, rank in zip(codes.tolist(), found, strict=True))
 
 
 def test_ranks_count_the_equal_rows_before() -> None:
@@ -39,41 +34,15 @@ def test_ranks_count_the_equal_rows_before() -> None:
     assert ranks(pack(codes[:0], [3, 4])).shape == (0,)
 
 
-@pytest.mark.parametrize("most", [2**24, 60, 7], ids=["one reading", "some", "many"])
-def test_ranks_are_the_same_however_rows_are_read(most: int, monkeypatch) -> None:
-    monkeypatch.setattr(heads, "CHUNK", 50)
-    for sizes in ([3, 4], SIZES):
-        codes = drawn(300, sizes=sizes)
-        codes = np.concatenate([codes, codes[:30]])
-        found = ranks(pack(codes, sizes))
-        expected = Counter(
-            (*row, int(rank)) for row, rank in zip(codes.tolist(), found, strict=True)
-        )
-        order = np.random.default_rng(1).permutation(len(codes))
-        assert told(codes, sizes, most=most) == expected
-        assert told(codes[order], sizes, most=most) == expected
-
-
-def test_few_distinct_rows_are_held() -> None:
-    """However many equal rows there are, and however they come."""
-    held, original = [], heads._merged
-
-    def watched(words, counts, more):
-        held.append(sum(map(len, more)) + len(words))
-        return original(words, counts, more)
-
-    codes = drawn(20_000, sizes=[3, 2])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(heads, "_merged", watched)
-        batches = ranked(lambda: np.array_split(codes, 200), [3, 2], len(codes), most=1000)
-        assert sum(len(words) for words, _ in batches) == 20_000
-    assert max(held) < 1400
-
-
-def test_one_row_less_changes_no_other() -> None:
-    codes = drawn(200, sizes=[3, 4])
-    whole = told(codes, [3, 4])
-    for gone in (0, 77, 199):
-        less = told(np.delete(codes, gone, 0), [3, 4])
+@pytest.mark.parametrize("sizes", [[3, 4], SIZES], ids=["few", "many"])
+def test_one_row_less_changes_no_other_nor_does_their_order(sizes: list[int]) -> None:
+    codes = drawn(300, sizes=sizes)
+    codes = np.concatenate([codes, codes[:30]])
+    whole = ranked(codes, sizes)
+    assert ranked(np.random.default_rng(1).permutation(codes), sizes) == whole
+    for gone in (0, 77, 329):
+        less = ranked(np.delete(codes, gone, 0), sizes)
         assert not less - whole
         assert sum((whole - less).values()) == 1
+    # Words are equal where rows are.
+    assert len(np.unique(pack(codes, sizes), axis=0)) == len(np.unique(codes, axis=0))
