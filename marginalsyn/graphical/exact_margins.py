@@ -76,7 +76,7 @@ def match(fitted: Fitted, margins: Sequence[Measurement]) -> Fitted:
         for place, aim in aims:
             found = contraction.marginals[place]
             off = max(off, float(np.abs(aim - found).sum()))
-            possible = found > 0
+            possible = found > 1e-300  # else what it is multiplied by may be beyond all numbers
             contraction.logs[place][possible] += np.log(aim[possible] / found[possible])
             contraction.propagate()
         if off < _CLOSE:
