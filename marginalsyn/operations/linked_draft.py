@@ -135,7 +135,7 @@ def draft_linked(
         )
     kept = [root, *below[root]]
     remarks = [
-        f"table {name} is left out: it belongs to no other. If it is public, name it in lookups"
+        f"table {name} is left out: it belongs to no other. Public ones: lookups in the schema"
         for name in frames
         if name not in kept
     ]
