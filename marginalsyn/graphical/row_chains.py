@@ -42,6 +42,8 @@ _BLOCK, _LAST = 10, 20
 _GAIN = 0.02
 # Sweeps of rows that are drawn together.
 _SETTLING = 3
+# Rows whose chances are worked out together.
+_TOGETHER = 256
 # Factors of all strengths that are weighed, and the steps that find the count that each gives.
 _FACTORS, _NEWTON = np.geomspace(0.25, 16.0, 13), 30
 # Steps of potentials, of single columns' and while averaging.
@@ -189,12 +191,10 @@ def count(rows: np.ndarray, scope: Scope, sizes: Sequence[int]) -> np.ndarray:
         >>> count(np.array([[0, 1], [1, 1]]), (1,), (2, 2))
         array([0, 2])
     """
-    shape = [sizes[v] for v in scope]
-    keys = np.zeros(len(rows), dtype=np.int64)
-    for v, size in zip(scope, shape, strict=True):
-        keys *= size
-        keys += rows[:, v]
-    return np.bincount(keys, minlength=math.prod(shape)).reshape(shape)
+    shape = np.array([sizes[v] for v in scope], dtype=np.int64)
+    counts = np.zeros(shape.prod(), dtype=np.int64)
+    _count(rows, np.array(scope, dtype=np.int64), shape, counts)
+    return counts.reshape(shape)
 
 
 class ChainFit(NamedTuple):
@@ -379,21 +379,13 @@ def fit_chain(
 
 
 @njit(cache=True)
-def _pick(chances, draw):  # type: ignore[no-untyped-def]
-    """A code by all codes' chances, which are added up in place; -1 where they are next to none."""
-    reach = 0.0
-    last = 0
-    for c in range(chances.size):
-        if chances[c] > 0.0:
-            last = c
-        reach += chances[c]
-        chances[c] = reach
-    if not reach > 1e-200:
-        return -1
-    found = 0
-    while found < last and chances[found] <= draw * reach:
-        found += 1
-    return found
+def _count(rows, scope, shape, counts):  # type: ignore[no-untyped-def]
+    """Add rows to the flat counts of the cells that they lie in."""
+    for i in range(rows.shape[0]):
+        cell = 0
+        for v in range(len(scope)):
+            cell = cell * shape[v] + rows[i, scope[v]]
+        counts[cell] += 1
 
 
 @njit(cache=True)
@@ -402,31 +394,44 @@ def _draw_code(logs, draw, old):  # type: ignore[no-untyped-def]
     most = logs.max()
     if most < -5e8:
         return old
-    return _pick(np.exp(logs - most), draw)
+    reach = np.cumsum(np.exp(logs - most))
+    return np.searchsorted(reach[:-1], draw * reach[-1], side="right")
 
 
 @njit(cache=True)
 def _draw_column(rows, draws, column, size, logs, factors, starts, ends, others, steps):  # type: ignore[no-untyped-def]
-    """Draw one column of all rows from its chances given the others."""
-    chances = np.empty(size)
-    places = np.empty(len(ends) - 1, np.int64)
-    for i in range(rows.shape[0]):
-        chances[:] = 1.0
-        for t in range(len(places)):
-            place = starts[t]
+    """Draw one column of all rows from its chances given the others, a block of rows at a time."""
+    reach, places = np.empty((_TOGETHER, size)), np.empty(_TOGETHER, np.int64)
+    for first in range(0, rows.shape[0], _TOGETHER):
+        together = min(_TOGETHER, rows.shape[0] - first)
+        reach[:] = 1.0
+        for t in range(len(starts)):
+            for i in range(together):
+                places[i] = starts[t]
             for o in range(ends[t], ends[t + 1]):
-                place += rows[i, others[o]] * steps[o]
-            places[t] = place
-            for c in range(size):
-                chances[c] *= factors[place + c]
-        found = _pick(chances, draws[i])
-        if found < 0:
-            # Products are too small where tables disagree: sums of logs are not.
-            chances[:] = 0.0
-            for t in range(len(places)):
-                chances += logs[places[t] : places[t] + size]
-            found = _draw_code(chances, draws[i], rows[i, column])
-        rows[i, column] = found
+                for i in range(together):
+                    places[i] += rows[first + i, others[o]] * steps[o]
+            for i in range(together):
+                chances, table = reach[i], factors[places[i] : places[i] + size]
+                for c in range(size):  # slices, so that the loop is vectorised
+                    chances[c] *= table[c]
+        for i in range(together):
+            chances, draw = reach[i], draws[first + i]
+            for c in range(1, size):
+                chances[c] += chances[c - 1]
+            found, aim = 0, draw * chances[-1]
+            for c in range(size - 1):
+                found += chances[c] <= aim
+            if not chances[-1] > 1e-200:
+                # Products are too small where tables disagree: sums of logs are not.
+                chances[:] = 0.0
+                for t in range(len(starts)):
+                    place = starts[t]
+                    for o in range(ends[t], ends[t + 1]):
+                        place += rows[first + i, others[o]] * steps[o]
+                    chances += logs[place : place + size]
+                found = _draw_code(chances, draw, rows[first + i, column])
+            rows[first + i, column] = found
 
 
 @njit(cache=True)
