@@ -259,6 +259,12 @@ CONSTANTS: dict[str, tuple[object, str, str, str]] = {
         "the national excerpt by area, COMPAS by sex (0.25 is worse there)",
         "Telco by contract, Adult by race: results/nist.md",
     ),
+    "generators.clique_tree.DEVIATION": (
+        0.75,
+        "between the power of chance and that of fixed ratios",
+        "the national excerpt",
+        "Massachusetts, Adult, Telco, COMPAS: results/nist.md",
+    ),
     "generators.clique_tree.MOST_FOR_STRATA": (
         0.9,
         "the other pairs keep a tenth at least",

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 EXPECTED, MOST_FOR_STRATA = 0.4, 0.9
 # An error grows with a cell's expected count to this power: between the 1/2 of chance and the 1 of
 # fixed ratios.
-_DEVIATION = 0.75
+DEVIATION = 0.75
 # Steps of a fit that a chain goes on from.
 _STEPS_BEFORE_CHAIN = 150
 SWEEPS = (
@@ -231,18 +231,10 @@ class CliqueTree(WorkloadGenerator):
     def _cells(self, queries: Iterable[Columns], one_way: OneWay) -> dict[Columns, int]:
         return {q: math.prod(one_way.domain[c] for c in q) for q in queries}
 
-    def _spread(self, queries: Iterable[Columns], one_way: OneWay) -> dict[Columns, float]:
-        """How many cells an error of each marginal lies in, in effect: fewer than it has.
-
-        A chain shrinks cell by cell, so an error in few large cells is measured at less cost.
-        """
-        once, twice = self._sums(one_way, _DEVIATION), self._sums(one_way, 2 * _DEVIATION)
-        return {q: math.prod(once[c] ** 2 / twice[c] for c in q) for q in queries}
-
-    def _sums(self, one_way: OneWay, power: float) -> dict[str, float]:
-        """By column the sum of its codes' shares to some power."""
+    def _shares(self, one_way: OneWay) -> dict[str, np.ndarray]:
+        """The estimated shares of every column's codes."""
         return {
-            m.columns[0]: float((project_to_simplex(m.values / one_way.total) ** power).sum())
+            m.columns[0]: project_to_simplex(np.asarray(m.values) / one_way.total)
             for m in one_way.observed
             if len(m.columns) == 1
         }
@@ -284,7 +276,7 @@ class CliqueTree(WorkloadGenerator):
         shares = pick(self._cells(candidates, one_way), fits=fits)
         if not self.may_sweep:
             return shares
-        spread = self._spread(candidates, one_way)
+        spread = cells_of_errors(candidates, self._shares(one_way))
         beyond = pick(spread, fits=lambda cliques: True)
         if fits([*beyond]):
             return shares
@@ -303,7 +295,8 @@ class CliqueTree(WorkloadGenerator):
 
     def _chance(self, candidates: Mapping[Columns, float], one_way: OneWay) -> float:
         """What drawing rows alone adds to the weighted l1 errors, by the single columns."""
-        total, roots = one_way.total, self._sums(one_way, 0.5)
+        total = one_way.total
+        roots = {c: float(np.sqrt(shares).sum()) for c, shares in self._shares(one_way).items()}
         within = self.schema.by if self.strata else ()
         # The rows of a fit are drawn together, to have its pairs; of more rows each by itself.
         rows = total / (1 if within or total > MOST else 1 + FIRM)
@@ -389,10 +382,30 @@ def describe_chain(model: ChainModel, inside: int, beyond: int) -> dict[str, Any
     }
 
 
+def cells_of_errors(
+    queries: Iterable[Columns], shares: Mapping[str, np.ndarray]
+) -> dict[Columns, float]:
+    """How many cells the error of each marginal lies in, in effect: fewer than it has.
+
+    A chain shrinks each cell by itself, so an error in few large cells is measured at less cost.
+    Errors are taken to grow with the ``shares`` of independent columns to the power of 3/4, and
+    e of them count as ``sum(e)^2 / sum(e^2)`` cells.
+
+    Example:
+        >>> cells_of_errors([("a", "b")], {"a": np.full(4, 0.25), "b": np.array([1.0, 0.0])})
+        {('a', 'b'): 4.0}
+    """
+    size = {
+        c: float((p**DEVIATION).sum() ** 2 / (p ** (2 * DEVIATION)).sum())
+        for c, p in shares.items()
+    }
+    return {q: math.prod(size[c] for c in q) for q in queries}
+
+
 def expected_error(
     errors: Mapping[Columns, float],
     weights: Mapping[Columns, float],
-    cells: Mapping[Columns, int],
+    cells: Mapping[Columns, float],
     shares: Mapping[Columns, float],
     *,
     l2: float,
@@ -409,7 +422,7 @@ def expected_error(
 def choose(
     errors: Mapping[Columns, float],
     weights: Mapping[Columns, float],
-    cells: Mapping[Columns, int],
+    cells: Mapping[Columns, float],
     *,
     rho: float,
     l2: float,
@@ -425,7 +438,7 @@ def choose(
     Args:
         errors: The current model's (noisy) l1 error of every candidate, in rows.
         weights: Their weights in the workload.
-        cells: Their numbers of cells.
+        cells: Their numbers of cells, or of those that an error lies in.
         rho: What may be spent.
         l2: The L2 sensitivity of one marginal.
         fits: Whether a model of the given marginals stays within its size limit.

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from marginalsyn.generators.clique_tree import choose
+from marginalsyn.generators.clique_tree import cells_of_errors, choose
 
 NAMES = [(f"q{i}",) for i in range(7)]
 
@@ -76,3 +76,16 @@ def test_the_limit_is_kept_and_all_is_spent(seed, most, rho):
     assert all(share > 0 for share in split.values())
     if split:
         assert sum(split.values()) == pytest.approx(rho, rel=1e-9)
+
+
+def test_an_error_lies_in_fewer_cells_than_its_marginal_has():
+    rng = np.random.default_rng(3)
+    shares = {name: rng.dirichlet(np.full(n, 0.4)) for name, n in [("a", 7), ("b", 4), ("c", 30)]}
+    for query in [("a", "b"), ("b", "c"), ("a", "b", "c")]:
+        joint = math.prod(np.ix_(*(shares[c] for c in query)))
+        errors = joint.ravel() ** 0.75
+        found = cells_of_errors([query], shares)[query]
+        assert found == pytest.approx(errors.sum() ** 2 / (errors**2).sum())
+        assert found < 0.8 * joint.size
+    even = {"a": np.full(5, 0.2), "b": np.full(2, 0.5), "c": np.ones(1)}
+    assert cells_of_errors([("a", "b", "c")], even) == {("a", "b", "c"): pytest.approx(10)}
