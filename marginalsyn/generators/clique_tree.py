@@ -438,7 +438,7 @@ def choose(
     Args:
         errors: The current model's (noisy) l1 error of every candidate, in rows.
         weights: Their weights in the workload.
-        cells: Their numbers of cells, or of those that an error lies in.
+        cells: Their numbers of cells, or how many an error lies in.
         rho: What may be spent.
         l2: The L2 sensitivity of one marginal.
         fits: Whether a model of the given marginals stays within its size limit.
