@@ -392,8 +392,9 @@ def cells_of_errors(
     e of them count as ``sum(e)^2 / sum(e^2)`` cells.
 
     Example:
-        >>> cells_of_errors([("a", "b")], {"a": np.full(4, 0.25), "b": np.array([1.0, 0.0])})
-        {('a', 'b'): 4.0}
+        >>> shares = {"a": np.full(4, 0.25), "b": np.array([1.0, 0.0])}
+        >>> round(cells_of_errors([("a", "b")], shares)["a", "b"], 6)
+        4.0
     """
     size = {
         c: float((p**DEVIATION).sum() ** 2 / (p ** (2 * DEVIATION)).sum())

@@ -32,23 +32,22 @@ def sample(
 ) -> pd.DataFrame:
     """Draw more rows from a release's model: post-processing, so it costs no privacy.
 
-        Args:
-            release: a release whose generator keeps a model.
-            rows: how many; None takes the model's estimate of the table's size.
-            rng: draws the rows; it may be seeded, for it protects nothing.
-            where: what the rows must hold, such as ``"sex=female,age=40..50"`` or ``{"age": (40,
-                50)}``; see :func:`marginalsyn.table.read_conditions`. Models of marginals give such
-                rows exactly as they stand to each other in the model; of other models, those that
-                agree are picked out.
+    Args:
+        release: a release whose generator keeps a model.
+        rows: how many; None takes the model's estimate of the table's size.
+        rng: draws the rows; it may be seeded, for it protects nothing.
+        where: what the rows must hold, such as ``"sex=female,age=40..50"`` or ``{"age": (40,
+            50)}``; see :func:`marginalsyn.table.read_conditions`. Models of marginals give such
+            rows exactly as they stand to each other in the model; of other models, those that
+            agree are picked out.
 
-        Returns:
-            Rows typed by the release's schema.
+    Returns:
+        Rows typed by the release's schema.
 
-        Example:
-            >>> from marginalsyn.release.folder import Release
-    from marginalsyn.release.staging import as_written
-            >>> len(sample(Release.read("release"), 1000, np.random.default_rng()))
-            1000
+    Example:
+        >>> from marginalsyn.release.folder import Release
+        >>> len(sample(Release.read("release"), 1000, np.random.default_rng()))
+        1000
     """
     lots = list(sample_lots(release, rows, rng, where=where))
     return lots[0] if len(lots) == 1 else pd.concat(lots, ignore_index=True)

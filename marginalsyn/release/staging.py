@@ -47,7 +47,7 @@ def as_written(what: str) -> Iterator[None]:
         ...         {}["rows"]
         ... except ReleaseError as error:
         ...     print(error)
-        model must be as it was written: KeyError: 'rows'
+        model must be as it was written: KeyError: "'rows'"
     """
     try:
         yield
