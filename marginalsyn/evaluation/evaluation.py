@@ -29,6 +29,7 @@ from marginalsyn.progress import Progress, Silent
 from marginalsyn.registry import REPORTS, find, plugins
 from marginalsyn.release.folder import Release
 from marginalsyn.release.linked import LinkedRelease
+from marginalsyn.release.staging import check_outside
 from marginalsyn.table.arrow import ArrowStream, frame_of
 from marginalsyn.table.schema import Schema
 
@@ -360,11 +361,7 @@ def choose_reports(names: Sequence[str] | None, *, has_label: bool = True) -> di
 
 def check_folder(path: Path, *, force: bool = False) -> None:
     """Refuse a folder that an evaluation must not be written into."""
-    inside = [p for p in (path.resolve(), *path.resolve().parents) if (p / "privacy.json").exists()]
-    if inside:
-        raise UsageError(
-            f"--out ({path}) must not be a release or inside one: an evaluation is not private"
-        )
+    check_outside(path, "an evaluation is not private")
     if path.exists() and not path.is_dir():
         raise UsageError(f"--out ({path}) must be a folder, not a file")
     for name in (JSON_FILE, PAGE_FILE):

@@ -113,7 +113,10 @@ class RowChain:
         for column in rng.permutation(len(self.sizes)):
             order, draws = rng.permutation(len(rows)), rng.random(len(rows))
             tables = (self.flat, aims, firmness, counts)
-            _settle_column(rows, tables, order, draws, *self._of(column))
+            low, high = self._nodes[column], self._nodes[column + 1]
+            homes = self._homes[low:high], self._jumps[low:high], self._ends[low : high + 1]
+            way = self.sizes[column], *homes, self._others, self._strides
+            _settle_column(rows, tables, order, draws, int(column), *way)
 
     def counts(self, rows: np.ndarray) -> np.ndarray:
         """The rows' counts over all tables, laid out as ``flat``."""
@@ -135,12 +138,6 @@ class RowChain:
         low, high = self._nodes[column], self._nodes[column + 1]
         way = self._places[low:high], self._ends[low : high + 1], self._others, self._steps
         return found.ravel(), factors.ravel(), *way
-
-    def _of(self, column: int) -> tuple[Any, ...]:
-        """A column, its size, where its tables lie in ``flat``, and how to go through them."""
-        low, high = self._nodes[column], self._nodes[column + 1]
-        tables = self._homes[low:high], self._jumps[low:high], self._ends[low : high + 1]
-        return int(column), self.sizes[column], *tables, self._others, self._strides
 
     def _plan(self) -> None:
         """List every table once for each of its columns.
@@ -281,7 +278,7 @@ class _Optimum:
         """What the chain's marginals still lack of the optimum's under its present potentials."""
         gap = np.zeros(self.chain.flat.size)
         np.subtract(self._answers, marginals[: self.cells], out=gap[: self.cells])
-        for table in self.chain.views(gap)[len(self.chain.sizes) : len(self._tables)]:
+        for table in self.chain.views(gap)[len(self.chain.sizes) :]:
             table[...] = take_off_means(table)
         found = gap[: self.cells]
         found -= self._pull * (self.chain.flat[: self.cells] - self._base)
@@ -303,10 +300,6 @@ class _Optimum:
 
     def _mean(self, gaps: np.ndarray) -> float:
         return float(gaps.sum()) / (2.0 * self.total * max(len(self.strengths), 1))
-
-    @property
-    def _tables(self) -> tuple[Scope, ...]:
-        return self.chain.scopes[: len(self.chain.sizes) + len(self.strengths)]
 
 
 def fit_chain(

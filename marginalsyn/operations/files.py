@@ -54,8 +54,13 @@ def rows_in(table: Table) -> pd.DataFrame:
 
 
 def check_new(path: Path | None, force: bool) -> None:
-    """Refuse a file of --out that is there already, unless it may be replaced."""
-    if path is not None and path.exists() and not force:
+    """Refuse a file of --out in a release, or one that is there already and is to be kept."""
+    from marginalsyn.release.staging import check_outside
+
+    if path is None:
+        return
+    check_outside(path)
+    if path.exists() and not force:
         raise UsageError(
             f"--out ({path}) is there already: add --force to replace it, or choose another name"
         )
@@ -87,10 +92,13 @@ def check_table(path: Path | None, force: bool) -> None:
 
 def check_folder(path: Path | None, force: bool) -> None:
     """Refuse a folder of --out for linked tables that holds something already, or is none."""
+    from marginalsyn.release.staging import check_outside
+
     if path is None or path.suffix in (".csv", ".parquet"):
         raise UsageError(
             f"--out ({path}) must name a folder: linked tables are written to a file each"
         )
+    check_outside(path)
     if path.exists() and not force and (not path.is_dir() or any(path.iterdir())):
         raise UsageError(f"--out ({path}) must not hold anything yet; add --force to replace it")
 

@@ -335,12 +335,13 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
         Whoever gives the amount, or resumes what is paid for, has decided.
         """
         from marginalsyn.operations.weight_output import say_ahead
+        from marginalsyn.privacy.charges import show_number
         from marginalsyn.weights.prediction import pays
 
         say_ahead(plan, session)
         if not charges or self.resume:
             return
-        cost = f"eps {budget.eps:.3g} (mu {budget.mu:.3g})"
+        cost = f"eps {show_number(budget.eps, 3)} (mu {show_number(budget.mu, 3)})"
         session.say(f"cost: {cost}, a new charge")
         given = self.eps is not None or self.share not in (None, "auto")
         if self.yes or given or pays(plan.facts) is not False:

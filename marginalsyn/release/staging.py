@@ -28,7 +28,7 @@ from typing import IO, Any
 import numpy as np
 
 from marginalsyn.contract import Measurement, Model
-from marginalsyn.errors import MarginalsynError, ReleaseError
+from marginalsyn.errors import MarginalsynError, ReleaseError, UsageError
 from marginalsyn.records.ledger_file import sync_folder
 from marginalsyn.table.schema import Schema
 from marginalsyn.validation import shown
@@ -37,18 +37,16 @@ _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _FREE = 16 * 2**20
 
 
+def check_outside(path: Path, why: str = "it holds what it states and no more") -> None:
+    """Refuse a path of --out that is a release folder, or is inside one."""
+    whole = path.resolve()
+    if any((place / "privacy.json").exists() for place in (whole, *whole.parents)):
+        raise UsageError(f"--out ({path}) must not be a release or inside one: {why}")
+
+
 @contextlib.contextmanager
 def as_written(what: str) -> Iterator[None]:
-    """Whatever fails here is a fault of files that may come from anyone, and hold nothing private.
-
-    Example:
-        >>> try:
-        ...     with as_written("model"):
-        ...         {}["rows"]
-        ... except ReleaseError as error:
-        ...     print(error)
-        model must be as it was written: KeyError: "'rows'"
-    """
+    """Report whatever fails as a fault of a release's files: they hold nothing private."""
     try:
         yield
     except MarginalsynError:

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import marginalsyn
 from marginalsyn import MarginalsynError, Release, Schema, Synthesizer
 from marginalsyn.errors import ReleaseError, UsageError
 
@@ -50,3 +51,7 @@ def test_what_cannot_be_says_why(tmp_path) -> None:  # type: ignore[no-untyped-d
         bare.sample(5, where="sex=male")
     with pytest.raises(MarginalsynError, match="whole number"):
         release.sample(0, where="sex=male")
+    for inside in (release.path / "more.csv", release.path / "new" / "more.parquet"):
+        with pytest.raises(UsageError, match="must not be a release or inside one"):
+            release.sample(5, out=inside, force=True)
+    assert marginalsyn.verify(release.path) == []
