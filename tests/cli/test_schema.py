@@ -91,12 +91,12 @@ def test_no_hint_repeats_a_password(run: Run, folder: Path, monkeypatch: Any) ->
     """What is said of a database names it without its password."""
     import pandas as pd
 
-    from marginalsyn.drafting import draft, proposals
+    from marginalsyn.drafting import check, draft
 
     frame = pd.DataFrame({"a": [1, 2, 2], "b": ["x", "y", "y"]})
     draft_schema = draft.draft_schema
     monkeypatch.setattr(draft, "draft_schema", lambda data, *a, **k: draft_schema(frame))
-    monkeypatch.setattr(proposals, "propose_rules", lambda *a, **k: ())
+    monkeypatch.setattr(check, "propose_rules", lambda *a, **k: ())
     address = "postgres://ann:s3cr3t@host/db?table=t"
     told = run("schema", "infer", address, "--out", "d.json").stderr
     assert "schema check postgres://ann@host/db?table=t d.json" in told

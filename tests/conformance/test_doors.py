@@ -268,6 +268,7 @@ OTHERS = {
     "marginalsyn/answers/imputations.py": "tables drawn from what a release holds",
     "marginalsyn/answers/regression.py": "errors of coefficients, on what a release holds",
     "marginalsyn/table/keeping.py": "rows that keep rules, from public knowledge alone",
+    "marginalsyn/weights/per_row.py": "a network that loads its engine before the charge",
     "marginalsyn/drafting/draft.py": "examples in a draft, from its own schema",
     "marginalsyn/operations/references.py": "rows from a release, the same each time",
     "marginalsyn/operations/sample.py": "rows from a release",

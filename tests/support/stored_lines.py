@@ -11,8 +11,10 @@ Lines = list[bytes]
 
 
 def lines_of(path: Path) -> Lines:
-    """Every line in its order."""
+    """Every line in its order; none where no record was ever written."""
     with closing(sqlite3.connect(path)) as db:
+        if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'lines'").fetchone():
+            return []
         rows = db.execute("SELECT line FROM lines ORDER BY number").fetchall()
     return [line.encode() for (line,) in rows]
 
