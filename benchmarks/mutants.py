@@ -1134,8 +1134,8 @@ MUTANTS = (
         "evaluation-into-a-release",
         "an evaluation, which is not private, may be written into a release",
         "marginalsyn/evaluation/evaluation.py",
-        "    if inside:\n",
-        "    if False:\n",
+        '    check_outside(path, "an evaluation is not private")\n',
+        "",
         ("tests/evaluation/test_evaluation.py", "-k", "release or folder"),
     ),
     # runs that go on

@@ -263,7 +263,7 @@ CONSTANTS: dict[str, tuple[object, str, str, str]] = {
         0.75,
         "between the power of chance and that of fixed ratios",
         "the national excerpt",
-        "Massachusetts, Adult, Telco, COMPAS: results/nist.md",
+        "Massachusetts; not where a label counts more, by Adult: results/nist.md",
     ),
     "generators.clique_tree.MOST_FOR_STRATA": (
         0.9,

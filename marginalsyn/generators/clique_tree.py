@@ -273,10 +273,12 @@ class CliqueTree(WorkloadGenerator):
         """The marginals that pay, with their shares: by noisy l1 errors of all at once."""
         l2 = self.budget.neighbours.l2
         pick = partial(choose, errors, candidates, rho=rho, l2=l2)
-        shares = pick(self._cells(candidates, one_way), fits=fits)
+        spread: Mapping[Columns, float] = self._cells(candidates, one_way)
+        shares = pick(spread, fits=fits)
         if not self.may_sweep:
             return shares
-        spread = cells_of_errors(candidates, self._shares(one_way))
+        if len({*candidates.values()}) < 2:  # else those that count more would get less
+            spread = cells_of_errors(candidates, self._shares(one_way))
         beyond = pick(spread, fits=lambda cliques: True)
         if fits([*beyond]):
             return shares

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 STATISTICS = ("mean", "median", "5%", "95%")
 LEVELS = (0.5, 0.05, 0.95)
+# A quantile is right if the other rows have it so near its level: it jumps at values of many rows.
+NEAR = 0.005
 # A column's error is the largest of its statistics', in standard deviations of the real values.
 FIT, UNFIT = 0.1, 0.3
 _MEASURE = "error in standard deviations"
@@ -61,23 +63,20 @@ class NumbersReport(Report):
         found = []
         for column in columns:
             values, masses = _values(column, ground.reference)
-            (shown, real), spread = (
-                _statistics(values, masses),
-                values.std() if len(values) else 0.0,
-            )
+            real, spread = _statistics(values, masses), values.std() if len(values) else 0.0
+            made = [(w, _statistics(*_values(column, table))) for w, table in case.variants()]
             found.append(
                 {
                     "column": column.name,
-                    "real": _written(column, shown),
+                    "real": _written(column, real),
                     "fresh": fresh.get(column.name),
                     "variants": [
                         {
                             "weights": weights,
-                            **_written(column, own),
-                            "error": _error(real, judged, spread),
+                            **_written(column, one),
+                            "error": _error(real, one, spread),
                         }
-                        for weights, table in case.variants()
-                        for own, judged in [_statistics(*_values(column, table))]
+                        for weights, one in made
                     ],
                 }
             )
@@ -151,38 +150,39 @@ def _values(column: AnyColumn, table: CodedRows) -> tuple[np.ndarray, np.ndarray
     return numbers_of(column, units[there]), table.masses[there]
 
 
-def _statistics(values: np.ndarray, masses: np.ndarray) -> tuple[list[float], np.ndarray]:
-    """Mean and quantiles, as they are shown and as they are judged; NaN where there is none.
+def _statistics(values: np.ndarray, masses: np.ndarray) -> np.ndarray:
+    """Mean and quantiles, at their levels, a little below and a little above; NaN where none is.
 
-    A quantile that is shown is a value that occurs. What is judged does not jump where 4.9% or 5.1%
-    of rows have a code: each value stands in the middle of its rows, between are straight lines.
+    A quantile is a value that occurs.
     """
     distinct, place = np.unique(values[masses > 0], return_inverse=True)
     if not len(distinct):
-        return [math.nan] * len(STATISTICS), np.full(len(STATISTICS), math.nan)
+        return np.full((3, len(STATISTICS)), math.nan)
     counts = np.bincount(place, masses[masses > 0])
-    reached = np.cumsum(counts)
-    places = np.searchsorted(reached, np.array(LEVELS) * reached[-1])
-    shown = distinct[np.minimum(places, len(distinct) - 1)]
-    smooth = np.interp(LEVELS, (reached - counts / 2) / reached[-1], distinct)
-    mean = float(distinct @ counts / reached[-1])
-    return [mean, *shown.tolist()], np.array([mean, *smooth])
+    reached = np.cumsum(counts) / counts.sum()
+    places = np.searchsorted(reached, np.add.outer([0, -NEAR, NEAR], LEVELS))
+    mean = np.full(3, distinct @ counts / counts.sum())
+    return np.column_stack([mean, distinct[np.minimum(places, len(distinct) - 1)]])
 
 
 def _error(real: np.ndarray, made: np.ndarray, spread: float) -> float:
-    """The largest difference in standard deviations; 1 where one side has no values, or another."""
-    worst = float(np.abs(real - made).max())
+    """The largest difference in standard deviations; 1 where one side has no values, or another.
+
+    A quantile that the other rows have at a level nearby is no error.
+    """
+    gaps = [np.abs(a[0] - a[0].clip(*b[1:])) for a, b in ((real, made), (made, real))]
+    worst = float(np.minimum(*gaps).max())
     if math.isnan(worst):
-        return float(math.isnan(real[0]) != math.isnan(made[0]))
+        return float(np.isnan(real).any() != np.isnan(made).any())
     return float(worst / spread if spread else worst > 0)
 
 
-def _written(column: AnyColumn, found: Sequence[float]) -> dict[str, Any]:
+def _written(column: AnyColumn, found: np.ndarray) -> dict[str, Any]:
     """The statistics by name: dates as texts, nothing where there are no values."""
     moment = isinstance(column, MomentColumn)
     return {
         name: None if math.isnan(one) else column.bound(round(one)) if moment else one  # type: ignore[union-attr]
-        for name, one in zip(STATISTICS, found, strict=True)
+        for name, one in zip(STATISTICS, found[0].tolist(), strict=True)
     }
 
 
@@ -210,7 +210,7 @@ def _chance(ground: RealData, rows: int, seed: int) -> dict[str, float]:
         errors = []
         for order in orders:
             parts = order[:size], order[size : 2 * size]
-            one, two = (_statistics(values[part], masses[part])[1] for part in parts)
+            one, two = (_statistics(values[part], masses[part]) for part in parts)
             errors.append(_error(one, two, spread))
         found[column.name] = scale * float(np.mean(errors))
     return found

@@ -92,3 +92,18 @@ def test_a_quantile_next_to_a_jump_is_no_error() -> None:
         return one.reports["numbers"]["synthetic"]["columns"][0]["variants"][0]["error"]
 
     assert error(0.051) < 0.05 < 0.15 < error(0.09)
+
+
+def test_values_of_few_rows_behind_many_zeros_are_no_error() -> None:
+    """Both 95% quantiles are zero; what the 4.7% beyond them have is not between zero and them."""
+    schema = Schema(columns=[{"kind": "integer", "name": "loss", "lower": 0, "upper": 4000}])
+
+    def losses(*tail: int) -> pd.DataFrame:
+        return pd.DataFrame({"loss": np.resize(tail, 4000) * (np.arange(4000) >= 3812)})
+
+    def error(made: pd.DataFrame) -> float:
+        one = evaluate(made, losses(10, 2990), schema, reports=["numbers"])
+        return one.reports["numbers"]["synthetic"]["columns"][0]["variants"][0]["error"]
+
+    assert error(losses(1500)) < 0.01
+    assert 0.05 < error(losses(3000)) < 0.2  # the mean
