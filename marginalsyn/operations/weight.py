@@ -341,7 +341,8 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
         say_ahead(plan, session)
         if not charges or self.resume:
             return
-        cost = f"eps {show_number(budget.eps, 3)} (mu {show_number(budget.mu, 3)})"
+        mu = f" (mu {show_number(budget.mu, 3)})" if budget.mu else ""
+        cost = f"eps {show_number(budget.eps, 3)}{mu}"
         session.say(f"cost: {cost}, a new charge")
         given = self.eps is not None or self.share not in (None, "auto")
         if self.yes or given or pays(plan.facts) is not False:
