@@ -132,6 +132,11 @@ class Visit:
         return max(self._prepaid.left("mu"), self._prepaid.left("rho"))
 
     @property
+    def remaining_eps(self) -> float:
+        """What is left of the pure charges, in eps."""
+        return self._prepaid.left("eps") + self._prepaid.left("range")
+
+    @property
     def rows(self) -> int:
         """The number of rows, which is public under replace only."""
         if self.neighbours is not Neighbours.REPLACE:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from marginalsyn import defaults
-from marginalsyn.errors import MarginalsynError, ReleaseError, UsageError
+from marginalsyn.errors import ReleaseError, UsageError
 from marginalsyn.operations.groups import OfRelease
 from marginalsyn.operations.operation import (
     PYTHON,
@@ -248,11 +247,12 @@ class Publication:
         """One self-contained page."""
         from marginalsyn.evaluation.evaluation import choose_reports
         from marginalsyn.evaluation.view import OPEN, Page, Section, render
+        from marginalsyn.release.staging import as_written
 
         chosen, sections = choose_reports(list(self.titles)), []
         shown = [("", self.reports), *self.linked.items()]
         for table, name, block in ((t, n, b) for t, blocks in shown for n, b in blocks.items()):
-            with _distrusted(name):
+            with as_written(f"release, as the report '{name}' reads it,"):
                 items = list(chosen[name].show_public(block))
             title = f"{table}: {self.titles[name]}" if table else self.titles[name]
             sections.append(Section(f"{table}-{name}" if table else name, title, items))
@@ -288,6 +288,7 @@ def publish(release: Release | LinkedRelease, *, title: str = "") -> Publication
     from marginalsyn.evaluation.evaluation import choose_reports
     from marginalsyn.evaluation.view import CLOSED, OPEN
     from marginalsyn.release.linked import LinkedRelease, TableRelease
+    from marginalsyn.release.staging import as_written
 
     chosen = choose_reports(None)
 
@@ -295,7 +296,7 @@ def publish(release: Release | LinkedRelease, *, title: str = "") -> Publication
         found = {}
         for name, report in chosen.items():
             if report.scope in scopes:
-                with _distrusted(name):
+                with as_written(f"release, as the report '{name}' reads it,"):
                     block = report.publish(one)
                 if block is not None:
                     found[name] = plain(block)
@@ -317,20 +318,6 @@ def publish(release: Release | LinkedRelease, *, title: str = "") -> Publication
         reports=found,
         linked=linked,
     )
-
-
-@contextmanager
-def _distrusted(name: str) -> Iterator[None]:
-    """Blame the release, which may come from anyone, for what a report cannot read."""
-    try:
-        yield
-    except MarginalsynError:
-        raise
-    except Exception as error:
-        raise ReleaseError(
-            f"release must be as marginalsyn wrote it: the report '{name}' cannot read it "
-            f"({type(error).__name__})"
-        ) from error
 
 
 PUBLIC = "public-report.html"
