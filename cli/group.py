@@ -103,7 +103,7 @@ def command_of(ctx: click.Context) -> str:
 
 def recordable(params: Mapping[str, Any], source: str) -> dict[str, Any]:
     """The options as JSON, without a password."""
-    found: dict[str, Any] = {}
+    found = {}
     for name, value in params.items():
         if name in _NOT_KEPT or value is None or value == ():
             continue

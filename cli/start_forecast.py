@@ -381,8 +381,8 @@ def sourced(schema: Schema, answers: Mapping[str, str]) -> tuple[Schema, list[st
     from marginalsyn.table.columns import CategoricalColumn
     from marginalsyn.table.schema import Schema
 
-    columns: list[Any] = []
-    bought: list[str] = []
+    columns = []
+    bought = []
     kept = ("name", "description", "nullable", "missing_tokens")
     for column in schema.columns:
         fields = column.model_dump()

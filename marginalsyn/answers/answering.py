@@ -291,7 +291,7 @@ def estimate(
             "nothing was asked: give a question such as 'mean(age) by sex', or at least one of "
             "model, mean, share, count, quantile, difference, risk"
         )
-    warnings: list[str] = []
+    warnings = []
     again = Rerun.of(release) if whole else None
     if evidence.drift:
         warnings += _of_points(release)
@@ -323,7 +323,7 @@ def estimate(
         )
     rows = SyntheticRows.read(release, raked_column(release))
     bounds = pair_bounds(release.statement.notes.get("bounds"))
-    answers: list[Answer] = []
+    answers = []
     for problem, error in zip(problems, errors, strict=True):
         found = problem.question.conclude(problem, confidence, error)
         naive = naive_fit(problem, rows, confidence)
@@ -460,11 +460,7 @@ def naive_fit(problem: Problem, rows: SyntheticRows, confidence: float) -> Inter
 
 
 def _answers(
-    problem: Problem,
-    found: Estimates,
-    naive: Interval,
-    limits: Limits,
-    confidence: float,
+    problem: Problem, found: Estimates, naive: Interval, limits: Limits, confidence: float
 ) -> list[Answer]:
     """One answer for each number of a question."""
     whole = np.maximum(found.sampling + found.noise + found.rows, 1e-300)

@@ -229,7 +229,7 @@ def _extremes(
 def _binned(problem: Problem) -> list[str]:
     """What bins and bounds hide of the numbers that a question uses."""
     question = problem.question
-    found: list[str] = []
+    found = []
     for name in question.averaged:
         column = problem.graphical.schema.column(name)
         if not isinstance(column, NumberColumn):

@@ -83,7 +83,7 @@ def join(
     ]
     if not raked:
         return evidence, notes
-    measured: list[Measurement] = []
+    measured = []
     # Weights of linked tables are bought about persons with the first rows of each.
     persons = isinstance(release, TableRelease)
     weighted = PersonsRelease.read(release.path) if persons else release
@@ -113,10 +113,7 @@ def weight_methods(release: Release) -> dict[str, tuple[str, bool]]:
     names = [] if frame is None else [str(name) for name in frame]
     files = release.statement.files
     return {
-        name: (
-            str(entries.get(name, {}).get("method", "unknown")),
-            f"{name}.answers.json" in files,
-        )
+        name: (str(entries.get(name, {}).get("method", "unknown")), f"{name}.answers.json" in files)
         for name in names
     }
 
@@ -139,7 +136,7 @@ def with_measured(
 
     own = [m.columns for m in evidence.marginals if m.fitted]
     limit = _MOST_GROWTH * pgm.model_mb(evidence.domain, own)
-    kept: set[int] = set()
+    kept = set()
     # A network's tables hold what it was made of; more answers correct estimates alone.
     for place, marginal in enumerate(() if evidence.structure.nodes else marginals):
         more = [*own, marginal.columns]

@@ -329,7 +329,7 @@ def _columns(
             if asked == "drop":
                 found[name] = Found(None, "as asked")
                 continue
-            gone: list[float] = []
+            gone = []
             if name in ends:
                 gone = _missing_codes(all_, name, ends[name], missing)
                 fact = without_codes(fact, gone, ends[name])
@@ -441,10 +441,7 @@ def _spellings_of(backend: Any, both: ir.Table, codes: Iterable[float]) -> list[
 
 
 def _verdicts(
-    schema: Schema,
-    names: Sequence[str],
-    whys: Mapping[str, str],
-    checks: Mapping[str, ColumnCheck],
+    schema: Schema, names: Sequence[str], whys: Mapping[str, str], checks: Mapping[str, ColumnCheck]
 ) -> Iterator[Verdict]:
     """One verdict a column of the source."""
     made = {column.name: column for column in schema.made}

@@ -68,7 +68,7 @@ def survey(backend: Any, spelt: ir.Table, progress: Progress) -> dict[str, Facts
     for names in lots(spelt.columns):
         progress.report("read", fraction=len(facts) / len(spelt.columns), text=names[0])
         plain = encoding.step(spelt.select(*names))
-        parts: dict[str, Any] = {}
+        parts = {}
         for place, name in enumerate(names):
             parts[f"value{place}"] = plain[name]
             parts[f"known{place}"] = ~encoding.missing(plain[name], MISSING_TOKENS)

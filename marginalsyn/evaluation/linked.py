@@ -214,7 +214,7 @@ def evaluate_linked(
         )
     chosen = choose_reports(reports, has_label=bool(label))
     found: dict[str, Evaluation] = {}
-    warnings: list[str] = []
+    warnings = []
 
     def compare(name: str, schema: Schema, frames: Tables, run: Mapping[str, Report]) -> Evaluation:
         own: list[str] = []

@@ -311,7 +311,7 @@ def judge_models(block: Mapping[str, Any]) -> Verdict:
     value = own["scores"].get(score, {}).get("mean")
     rows = "rows that its generator saw" if block["protocol"] == "in-sample" else "unseen real rows"
     sentence = f"A {title} trained on it has {name} of {number(value)} on {rows}"
-    figures: dict[str, Any] = {}
+    figures = {}
     scores: dict[str, Any] = {name[3:]: value}
     if real is not None:
         known = scores[f"{name[3:]}, real"] = real["scores"].get(score, {}).get("mean")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from marginalsyn.contract import Measurement, Plan, Synthesis, option
 from marginalsyn.generators.batch_selection import (
@@ -156,7 +156,7 @@ class AIM(WorkloadGenerator):
         between = "built-in" if own == "pulled" else own
         model = self.fit(one_way, observed, estimator=between)
         round_rho = visit.remaining / self.rounds
-        steps: list[dict[str, Any]] = []
+        steps = []
         last = False
         while not last:
             picks = min(self.batch, max(1, int(visit.remaining / round_rho)))

@@ -51,7 +51,7 @@ class CandidateErrors:
         self, visit: Visit, candidates: Sequence[Columns], domain: Mapping[str, int]
     ) -> None:
         self._visit, self.domain = visit, domain
-        kept: list[Columns] = []
+        kept = []
         size = 0
         pairs = sum(len(q) == 2 for q in candidates)
         self._pairs: PairCounts | None = None

@@ -171,7 +171,7 @@ class ParentSets:
     def with_column(self, new: int, others: Sequence[int], limit: float) -> list[Parents]:
         """All largest sets that hold ``new`` and otherwise columns of ``others``."""
         chosen = [*others, new]
-        found: list[Parents] = []
+        found = []
         for count in range(min(self._most, len(chosen))):
             for columns in itertools.combinations(others, count):
                 sets = self._leveled(sorted((*columns, new)), limit)

@@ -127,7 +127,7 @@ class ConditionalDraws:
         """Fill the columns of one part for the rows ``ids``, whose evidence is ``pattern``."""
         row = -1  # the axis of the evidence
         waiting = [_sliced(t, given, row) for t in part.tables]
-        buckets: list[tuple[int, tuple[int, ...], np.ndarray]] = []
+        buckets = []
         for v in part.order:
             scope = (row, v, *part.separators[v])
             mine = [t for t in waiting if v in t.scope]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,13 +14,18 @@ from marginalsyn.privacy.charges import Neighbours
 
 if TYPE_CHECKING:
     from marginalsyn.access.visit import Visit
+    from marginalsyn.graphical.model import Fitted
     from marginalsyn.graphical.targets import Measured
+    from marginalsyn.people.tree import LinkedSchema
+    from marginalsyn.table.rules import Rule
     from marginalsyn.table.schema import Schema
 
 Zeros = Sequence[tuple[Sequence[int], np.ndarray]]
 """Structural zeros by column position: the columns, and True where a cell is impossible."""
 
 _ROUNDS = 50
+# Cells of a model that shows which values rules exclude, and such values in one line.
+_SEARCHED, _LISTED = 2**20, 5
 
 
 def estimate_total(marginals: Iterable[Measured]) -> tuple[float, float]:
@@ -128,19 +134,70 @@ def zeros_of(schema: Schema) -> Zeros:
     return [([position[c] for c in cols], mask) for cols, mask in schema.structural_zeros()]
 
 
+def excluded_values(schema: Schema | LinkedSchema) -> list[str]:
+    """A line for values that no row has which keeps the rules, with a smallest set of such rules.
+
+    All of it is sure, but what rules exclude inside bins, or in too many cells, is not found.
+    """
+    from marginalsyn.people.views import ruled_schemas
+
+    return [line for one in ruled_schemas(schema) for line in _excluded(one)]
+
+
+def _excluded(schema: Schema) -> list[str]:
+    from marginalsyn.graphical.model import fit
+    from marginalsyn.table.keeping import impossible_cells, ready_rules, smallest, texts_of
+
+    zeros, rules = schema.structural_zeros(rules=False), ready_rules(schema.rules, schema.columns)
+    sets = frozenset(frozenset(names) for names, _ in zeros)
+    named = set().union(*sets, *(rule.names for rule in rules))
+    domain = {name: size for name, size in schema.domain.items() if name in named}
+
+    @cache
+    def model(texts: tuple[str, ...]) -> Fitted:
+        cells, _ = impossible_cells(texts, schema.columns, sets, _SEARCHED)
+        return fit(domain, [], zeros=[*zeros, *cells])
+
+    def gone(name: str, some: Sequence[Rule]) -> np.ndarray:
+        return model(texts_of(some)).marginal((name,)) == 0
+
+    def excludes(name: str, code: np.intp, some: Sequence[Rule]) -> bool:
+        return bool(gone(name, some)[code])
+
+    lines = []
+    for name in domain:
+        left = gone(name, rules) & ~gone(name, ())
+        while left.any():
+            some = smallest(rules, partial(excludes, name, left.argmax()))
+            own = left & gone(name, some)
+            left &= ~own
+            labels = [schema.column(name).labels()[code] for code in np.flatnonzero(own)]
+            more = f" and {len(labels) - _LISTED} more" if len(labels) > _LISTED else ""
+            lines.append(
+                f"{name} = {', '.join(labels[:_LISTED])}{more} can occur in no row that keeps the "
+                f"rules: {'; '.join(texts_of(some))}"
+            )
+    return lines
+
+
 def draw_possible(
     schema: Schema, rows: int, draw: Callable[[int], np.ndarray], rng: np.random.Generator
 ) -> np.ndarray:
     """Rows of codes from ``draw``, redrawn where they lie in a structural zero or break a rule."""
-    sizes = list(schema.domain.values())
-    given = draw
+    sizes, zeros, given = np.array([*schema.domain.values()]), zeros_of(schema), draw
     if schema.rules:
         from marginalsyn.table.keeping import keep_codes
 
         def draw(n: int) -> np.ndarray:
             return keep_codes(schema, given(n), given, rng)
 
-    return redraw_impossible(draw(rows), zeros_of(schema), draw, sizes, rng)
+    return redraw(
+        draw(rows),
+        lambda some: impossible_rows(some, zeros),
+        draw,
+        lambda n: rng.integers(0, sizes, size=(n, sizes.size)),
+        rng,
+    )
 
 
 def impossible_rows(codes: np.ndarray, zeros: Zeros) -> np.ndarray:
@@ -151,37 +208,6 @@ def impossible_rows(codes: np.ndarray, zeros: Zeros) -> np.ndarray:
     return bad
 
 
-def redraw_impossible(
-    codes: np.ndarray,
-    zeros: Zeros,
-    draw: Callable[[int], np.ndarray],
-    sizes: Sequence[int],
-    rng: np.random.Generator,
-) -> np.ndarray:
-    """Replace the rows that lie in a structural zero.
-
-    They are drawn again from ``draw``; after 50 rounds uniformly over all codes, for another 50;
-    those that are impossible even then become copies of possible rows.
-
-    Args:
-        codes: rows of codes; changed in place.
-        zeros: the structural zeros.
-        draw: gives n fresh rows of codes.
-        sizes: number of codes of every column.
-        rng: for the uniform rounds and the copies.
-
-    Returns:
-        ``codes``. Where nothing possible was found at all, impossible rows remain.
-    """
-    return redraw(
-        codes,
-        lambda rows: impossible_rows(rows, zeros),
-        draw,
-        lambda n: rng.integers(0, np.asarray(sizes), size=(n, len(sizes))),
-        rng,
-    )
-
-
 def redraw(
     rows: np.ndarray,
     impossible: Callable[[np.ndarray], np.ndarray],
@@ -189,7 +215,11 @@ def redraw(
     uniform: Callable[[int], np.ndarray],
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """As :func:`redraw_impossible`, for rows of any kind: ``impossible`` says which to replace."""
+    """Replace the rows that are ``impossible``, in place.
+
+    They are drawn again from ``draw``; after 50 rounds uniformly, for another 50; those that are
+    impossible even then become copies of possible rows. Where there is none, they remain.
+    """
     bad = np.flatnonzero(impossible(rows))
     for round_ in range(2 * _ROUNDS):
         if not bad.size:

@@ -117,7 +117,7 @@ def _greedy(
 ) -> tuple[list[tuple[int, int]], bool]:
     """Eliminate a simplicial column if there is one, else the cheapest; say if it is chordal."""
     left = list(range(len(sizes)))
-    pairs: list[tuple[int, int]] = []
+    pairs = []
     chordal = True
     scores: dict[int, int] = {}
     while left:

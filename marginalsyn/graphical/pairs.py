@@ -82,7 +82,7 @@ class PairShares:
 
     def _depth_first(self) -> list[int]:
         """All columns; those below a column stand together, right before it."""
-        found: list[int] = []
+        found = []
         stack = [(v, False) for v in self._tree.order if not self._tree.separators[v]]
         while stack:
             v, done = stack.pop()

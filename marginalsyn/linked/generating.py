@@ -335,8 +335,8 @@ class LinkedGenerator(Calibrated):
         tree, post = self.schema, visit.noise.post
         models: dict[str, Model] = {}
         measured: dict[str, Sequence[Measurement]] = {}
-        warnings: list[str] = []
-        rows: dict[str, Any] = {}
+        warnings = []
+        rows = {}
         outlook = Outlook(tree, self.budget.gaussian / len(tree.tables), post)
         for view in self.views:
             progress.report("view", text=view.name)

@@ -202,7 +202,7 @@ def without_lost_columns(
     from marginalsyn.purchases.categories import Categories
     from marginalsyn.table.columns import CategoricalColumn
 
-    said: list[str] = []
+    said = []
     for name in [name for name in schema.open if name in texts and name not in kept]:
         column = schema.column(name)
         assert isinstance(column, CategoricalColumn)
@@ -211,7 +211,7 @@ def without_lost_columns(
         options = [column] + [
             column.model_copy(update={"prefixes": one, "shorten": True}) for one in lengths if one
         ]
-        shares: list[float] = []
+        shares = []
         for choice in options:
             plan = Categories.within(_with_column(schema, choice), budget)
             assert isinstance(plan, Categories)

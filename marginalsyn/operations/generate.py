@@ -193,6 +193,7 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
 
     def plan(self, session: Session = PYTHON) -> Result[Any]:
         """Show the plan without reading or spending anything."""
+        from marginalsyn.graphical.estimation import excluded_values
         from marginalsyn.host import calibrate, check_takes_reference
         from marginalsyn.people.tree import LinkedSchema
         from marginalsyn.table.schema import Schema
@@ -202,6 +203,7 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
         check_takes_reference(config, self.reference)
         schema = source.schema
         plan = calibrate(config, schema, budget)[0].plan
+        warnings = [*plan.warnings, *excluded_values(schema)]
         unit = "one row" if schema.unit is None else schema.unit.text
         if isinstance(schema, Schema) and schema.survey_weight is not None:
             unit += f"; {schema.survey_weight.text}"
@@ -218,7 +220,7 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
             "workload": [list(columns) for columns in plan.workload],
             "model_mb": plan.model_mb,
             "facts": dict(plan.facts),
-            "warnings": list(plan.warnings),
+            "warnings": warnings,
         }
         whole = sum(plan.split.values()) or 1.0
         size: tuple[str, object]
@@ -251,10 +253,11 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
             *(("Reference", str(name)) for name in self.reference),
             *_known(schema, plan, facts),
         ]
-        return Result(plan, facts, [Facts(pairs)], plan.warnings, [DRY_RUN])
+        return Result(plan, facts, [Facts(pairs)], warnings, [DRY_RUN])
 
     def run(self, session: Session = PYTHON) -> Result[Release | LinkedRelease]:
         """Refuse what cannot work, then charge, generate and write."""
+        from marginalsyn.graphical.estimation import excluded_values
         from marginalsyn.host import generate
         from marginalsyn.operations.origins import (
             PASSWORD,
@@ -272,6 +275,8 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
         if self.resume and rest is not None and session.resumes("weight "):
             return self._weigh(rest, session)
         preflight(Path(self.out), self.force)
+        for line in excluded_values(source.schema):
+            session.warn(line)
         if rest is not None and not self.resume:
             unit = source.schema.unit.noun if source.schema.unit is not None else ROWS
             both = whole.charge("generate", "rows and weights", whole.gaussian_cost)

@@ -362,7 +362,7 @@ def _most(frame: pd.DataFrame, link: tuple[str, str] | None) -> int:
 
 def _below(root: str, parents: Mapping[str, tuple[str, str] | None]) -> list[str]:
     """The tables that belong to one, directly or through others."""
-    found: list[str] = []
+    found = []
     waiting = [root]
     while waiting:
         name = waiting.pop(0)

@@ -45,7 +45,7 @@ def check_stated(stated: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         UsageError: an unknown entry, or a number that cannot be one of a guarantee.
     """
-    found: dict[str, Any] = {}
+    found = {}
     for name in STATED:
         value = stated.get(name)
         if value is None:
@@ -102,11 +102,7 @@ def adopt_rows(
 
 
 def adoption_facts(
-    tool: str,
-    rows: str,
-    stated: Mapping[str, Any] | None,
-    findings: Findings | None,
-    **more: Any,
+    tool: str, rows: str, stated: Mapping[str, Any] | None, findings: Findings | None, **more: Any
 ) -> dict[str, Any]:
     """The statement's entry about the adoption."""
     facts = {"tool": tool, "rows": rows, "stated": check_stated(stated or {}), **more}

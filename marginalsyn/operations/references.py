@@ -290,7 +290,7 @@ def _fitting(reference: ReferenceTable, schema: Schema) -> tuple[ReferenceTable,
         )
     if checks and not checks[0].rows:
         raise UsageError(f"reference ({reference.name}) must hold rows: it has none")
-    left: set[str] = set()
+    left = set()
     lines = []
     for check in checks:
         foreign = check.unparsable + check.unseen

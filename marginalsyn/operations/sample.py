@@ -121,7 +121,7 @@ class Sample(OfRelease["pd.DataFrame"]):
         from marginalsyn.release.sampling import sample_lots
         from marginalsyn.table.made import complete
 
-        kept: list[pd.DataFrame] = []
+        kept = []
         drawn = 0
 
         def lots() -> Iterator[pd.DataFrame]:
@@ -185,7 +185,7 @@ class Sample(OfRelease["pd.DataFrame"]):
 
 def _stated(texts: Sequence[str]) -> dict[str, Any]:
     """Columns with shares, out of texts such as ``label=0.5/0.5``."""
-    stated: dict[str, Any] = {}
+    stated = {}
     for text in texts:
         name, sign, shares = text.rpartition("=")
         if not sign or not name:

@@ -163,6 +163,7 @@ class CheckSchema(Separated, OfPersons, Operation[Any]):
         """Read the rows, and count."""
         from marginalsyn.drafting.check import check_data, layout_problems, rule_counts
         from marginalsyn.drafting.person_columns import check_unit, find_person_columns
+        from marginalsyn.graphical.estimation import excluded_values
         from marginalsyn.operations.linked import find_linked
         from marginalsyn.sources.source import open_source
         from marginalsyn.table.schema import Schema
@@ -192,11 +193,11 @@ class CheckSchema(Separated, OfPersons, Operation[Any]):
             **({"rules": broken} if broken else {}),
         }
         text: list[str | Columns] = [*problems]
-        warnings = []
+        warnings = excluded_values(schema)
         if checks:
             text.append(Columns(HEAD, list(_notes(checks))))
             counted = f"exact counts of {checks[0].rows:,} rows: not private, for the curator"
-            warnings = [counted, *repeats_caution(repeats)]
+            warnings += [counted, *repeats_caution(repeats)]
         if broken:
             text += ["", Columns(("rule", "rows that break it"), [*broken.items()])]
         if persons is not None and schema.unit is not None:
@@ -226,7 +227,8 @@ def _notes(checks: Sequence[ColumnCheck]) -> Iterator[tuple[str, str, str]]:
 def _check_linked(source: LinkedInput) -> Result[Any]:
     """The same of every table, and what is odd about the keys that link them."""
     from marginalsyn.drafting.check import check_data
-    from marginalsyn.people.views import joined_schema
+    from marginalsyn.graphical.estimation import excluded_values
+    from marginalsyn.people.views import ruled_schemas
     from marginalsyn.release.linked import broken_in
 
     try:
@@ -249,11 +251,12 @@ def _check_linked(source: LinkedInput) -> Result[Any]:
     rows = [(name, *(sums.get(one, "") for one in KEYS)) for name, sums in found.items()]
     head = ("table", *KEYS.values())
     text = [Columns(("table", *HEAD), lines), "", Columns(head, rows, right=head[1:])]
-    frames = view.frames() if any(joined_schema(source.schema, t.name) for t in tables) else {}
+    frames = view.frames() if ruled_schemas(source.schema) else {}
     broken = {t.name: broken_in(source.schema, t, frames) for t in tables if frames}
     if rules := [line for own in broken.values() for line in own.items()]:
         text += ["", Columns(("rule", "rows that break it"), rules)]
     warnings = [line for table in tables for line in _odd_keys(source.schema, table, found)]
+    warnings += excluded_values(source.schema)
     total = sum(sums["rows"] for sums in found.values())
     warnings.append(f"exact counts of {total:,} rows: not private, for the curator")
     data = {

@@ -203,7 +203,7 @@ def _before(column: ViewColumn) -> ViewColumn:
 
 def _later(table: LinkedTable, own: Sequence[ViewColumn]) -> tuple[ViewColumn, ...]:
     """What is drawn of a later row: gaps in place of the order, and what is the same as before."""
-    found: list[ViewColumn] = []
+    found = []
     for column in own:
         if column.part == "value" and column.source == table.order and column.column.numeric:
             gap = gap_column(column.column, table.max_gap)
@@ -248,11 +248,17 @@ def joined_schema(tree: LinkedSchema, name: str) -> Schema | None:
     return Schema(columns=columns, rules=tuple(text for text, _ in rules)) if rules else None
 
 
+def ruled_schemas(schema: Schema | LinkedSchema) -> list[Schema]:
+    """A schema that has rules; of linked ones those of :func:`joined_schema`."""
+    if isinstance(schema, Schema):
+        return [schema] if schema.rules else []
+    return [one for table in schema.tables if (one := joined_schema(schema, table.name))]
+
+
 def check_rules(tree: LinkedSchema) -> None:
     """Refuse rules of linked tables that are none, that clash, or that need a mapping."""
-    for table in tree.tables:
-        joined = joined_schema(tree, table.name)
-        for rule in joined.kept_rules if joined is not None else ():
+    for joined in ruled_schemas(tree):
+        for rule in joined.kept_rules:
             if rule.dependency is not None and rule.dependency.mapping is None:
                 raise SchemaError(
                     f"rule ({rule.text}) must list its mapping where tables are linked: add "

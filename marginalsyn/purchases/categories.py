@@ -152,7 +152,7 @@ def keep_largest(counts: Sequence[Mapping[str, float]], least: float) -> tuple[s
         >>> keep_largest([{"E11": 90.0}, {"E": 100.0, "J": 95.0}], 80)
         ('E11', 'J')
     """
-    kept: set[str] = set()
+    kept = set()
     # What is covered by a kept text that no other kept one is a start of.
     covered: dict[str, float] = {}
     for level in counts:

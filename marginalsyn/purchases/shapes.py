@@ -199,7 +199,7 @@ def search(exact: np.ndarray, levels: Sequence[int], sigmas: Sequence[float], as
             break  # which follows from answers alone
         noisy = ask(np.concatenate(asked), noise)
         answers = iter(np.split(noisy, np.cumsum([len(one) for one in asked])[:-1]))
-        new: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+        new = []
         for place, cells in enumerate(inner):
             if cut[place]:
                 sizes = np.diff(cells)

@@ -254,7 +254,7 @@ def read_lines(lines: Sequence[bytes], path: Path | None, *, strict: bool = True
     Raises:
         LedgerError: a line is not a record, or was changed, moved or taken out.
     """
-    records: list[Record] = []
+    records = []
     for number, line in enumerate(lines, start=1):
         record = parse_line(line)
         if record is None or (number == 1) != isinstance(record, Header):

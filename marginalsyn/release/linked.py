@@ -417,7 +417,7 @@ def table_frame(tree: LinkedSchema, tables: Mapping[str, pd.DataFrame], name: st
     """The rows of one of linked tables by :func:`table_schema`, real or synthetic."""
     table, names = tree.table(name), column_names(tree, name)
     rows = tables[name].reset_index(drop=True)
-    found: dict[str, Any] = {}
+    found = {}
     for column in own_columns(tree, name):
         if column.part == "count":
             child = tree.table(column.source)

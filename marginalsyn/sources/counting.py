@@ -13,15 +13,7 @@ from typing import Any, Protocol
 import ibis
 import numpy as np
 
-from marginalsyn.sources.count_blocks import (
-    Columns,
-    Maps,
-    Task,
-    Weighing,
-    flat_index,
-    tally,
-    zeros,
-)
+from marginalsyn.sources.count_blocks import Columns, Maps, Task, Weighing, flat_index, tally, zeros
 from marginalsyn.sources.holdout import hashed
 from marginalsyn.sources.spark import SparkCodes
 from marginalsyn.table.engine import Connection, batches_of, drop, store
@@ -244,11 +236,7 @@ def load(
 
 
 def texts(
-    backend: Any,
-    table: ibis.Table,
-    key: Callable[[Any], Any],
-    name: str,
-    weighing: Weighing | None,
+    backend: Any, table: ibis.Table, key: Callable[[Any], Any], name: str, weighing: Weighing | None
 ) -> dict[str, int]:
     """How often every text occurs that ``key`` makes of a column, null left out, by its weight.
 

@@ -17,8 +17,7 @@ import gzip
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
@@ -169,19 +168,9 @@ _SHEET = re.compile(r"(.+\.xls[xm])\?table=(.+)", re.IGNORECASE | re.DOTALL)
 EXTRA = "pip install 'marginalsyn[files]' adds what reads such files"
 
 
-@dataclass(frozen=True)
-class Format:
-    """How the files of one suffix are read.
-
-    Attributes:
-        names: the columns of a file; its sheet if one is named.
-        copy: writes the rows to a file that ends in ``stored``.
-        stored: ``.csv`` or ``.parquet``.
-    """
-
-    names: Callable[[Path, str | None], list[str]]
-    copy: Callable[[Path, str | None, Path], None]
-    stored: str = ".csv"
+# The columns of a file, and of its sheet if one is named, and the rows: they follow when they are
+# asked for, as texts, or in batches with types.
+Contents = tuple[list[str], Iterator[Any]]
 
 
 def split_sheet(name: str) -> tuple[str, str | None]:
@@ -205,7 +194,9 @@ def text_of_cell(value: Any) -> str:
     return value.isoformat() if isinstance(value, date) else str(value)
 
 
-def _write_texts(rows: Iterable[Sequence[str]], names: Sequence[str], target: Path) -> None:
+def copy_texts(contents: Contents, target: Path) -> None:
+    """Write rows of texts as a CSV file."""
+    names, rows = contents
     with target.open("w", encoding="utf-8", newline="") as handle:
         write = csv.writer(handle, lineterminator="\n", quoting=csv.QUOTE_ALL)
         write.writerow(names)
@@ -239,21 +230,17 @@ def _sheet(path: Path, sheet: str | None) -> Any:
     return found
 
 
-def _sheet_names(path: Path, sheet: str | None) -> list[str]:
-    first = next(_sheet(path, sheet).iter_rows(max_row=1, values_only=True), ())
+def _in_sheet(path: Path, sheet: str | None) -> Contents:
+    found = _sheet(path, sheet)
+    first = next(found.iter_rows(max_row=1, values_only=True), ())
     names = [text_of_cell(value) for value in first]
     while names and not names[-1]:
         names.pop()
     if not names:
         raise DataError(f"data ({path}) must begin with a row that names the columns")
-    return names
-
-
-def _copy_sheet(path: Path, sheet: str | None, target: Path) -> None:
-    names = _sheet_names(path, sheet)
 
     def rows() -> Iterator[list[str]]:
-        for cells in _sheet(path, sheet).iter_rows(min_row=2):
+        for cells in found.iter_rows(min_row=2):
             texts = [_text_in_sheet(cell) for cell in cells]
             if any(texts[len(names) :]):
                 number = next(cell.row for cell in cells[len(names) :] if cell.value is not None)
@@ -262,7 +249,7 @@ def _copy_sheet(path: Path, sheet: str | None, target: Path) -> None:
             if any(texts):
                 yield [*texts, *[""] * len(names)][: len(names)]
 
-    _write_texts(rows(), names, target)
+    return names, rows()
 
 
 def _text_in_sheet(cell: Any) -> str:
@@ -296,19 +283,15 @@ def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         raise DataError(f"data ({path}) must be a whole file that can be read") from None
 
 
-def _names_in_lines(path: Path, _: str | None) -> list[str]:
-    for _number, row in _lines(path):
-        return list(row)
-    raise DataError(f"data ({path}) must hold at least one JSON object")
-
-
-def _copy_lines(path: Path, _: str | None, target: Path) -> None:
-    names = _names_in_lines(path, None)
-    known = set(names)
+def _in_lines(path: Path, _: str | None) -> Contents:
+    found = _lines(path)
+    names = list(next(found, (0, {}))[1])
+    if not names:
+        raise DataError(f"data ({path}) must hold at least one JSON object")
 
     def rows() -> Iterator[list[str]]:
         for number, row in _lines(path):
-            if not row.keys() <= known:
+            if not row.keys() <= {*names}:
                 raise DataError(
                     f"data ({path}, line {number}) must have the names of the first line, which "
                     "are the columns: it has another; name every column in the first line"
@@ -317,7 +300,7 @@ def _copy_lines(path: Path, _: str | None, target: Path) -> None:
                 raise DataError(f"data ({path}, line {number}) must hold plain values, no lists")
             yield [text_of_cell(row.get(name)) for name in names]
 
-    _write_texts(rows(), names, target)
+    return names, rows()
 
 
 # Arrow and Feather
@@ -334,22 +317,21 @@ def _arrow(path: Path) -> Any:
         raise DataError(f"data ({path}) must be an Arrow file, as its name says") from None
 
 
-def _arrow_names(path: Path, _: str | None) -> list[str]:
-    return list(_arrow(path).schema.names)
+def _in_arrow(path: Path, _: str | None) -> Contents:
+    found = _arrow(path)
+    if isinstance(found, pa.RecordBatchFileReader):
+        return found.schema.names, map(found.get_batch, range(found.num_record_batches))
+    return found.schema.names, found
 
 
-def _copy_arrow(path: Path, _: str | None, target: Path) -> None:
+def copy_arrow(path: Path, target: Path) -> None:
+    """Write the rows of an Arrow file as Parquet, with their types."""
     from pyarrow import parquet
 
     try:
-        found = _arrow(path)
-        with parquet.ParquetWriter(target, found.schema) as writer:
-            if isinstance(found, pa.RecordBatchFileReader):
-                for number in range(found.num_record_batches):
-                    writer.write_batch(found.get_batch(number))
-            else:
-                for batch in found:
-                    writer.write_batch(batch)
+        with parquet.ParquetWriter(target, _arrow(path).schema) as writer:
+            for batch in _in_arrow(path, None)[1]:
+                writer.write_batch(batch)
     except (pa.ArrowException, OSError):
         raise DataError(f"data ({path}) must be a whole Arrow file of plain columns") from None
 
@@ -377,24 +359,21 @@ def _survey(path: Path, **how: Any) -> tuple[Any, Any]:
         raise DataError(f"data ({path}) must be a {suffix} file, as its name says") from None
 
 
-def _survey_names(path: Path, _: str | None) -> list[str]:
-    return list(_survey(path, metadataonly=True)[1].column_names)
-
-
-def _copy_survey(path: Path, _: str | None, target: Path) -> None:
+def _in_survey(path: Path, _: str | None) -> Contents:
     """Values that have words in the file become these words."""
-    frame, about = _survey(path)
-    columns = [map(text_of_cell, frame[name].astype(object)) for name in about.column_names]
-    _write_texts(zip(*columns, strict=True), about.column_names, target)
+    names = _survey(path, metadataonly=True)[1].column_names
+
+    def rows() -> Iterator[tuple[str, ...]]:
+        frame = _survey(path)[0].astype(object)
+        yield from zip(*(map(text_of_cell, frame[name]) for name in names), strict=True)
+
+    return names, rows()
 
 
-_SHEETS = Format(_sheet_names, _copy_sheet)
-_LINES = Format(_names_in_lines, _copy_lines)
-_ARROW = Format(_arrow_names, _copy_arrow, ".parquet")
-_SURVEY = Format(_survey_names, _copy_survey)
-FORMATS = {
-    **dict.fromkeys((".xlsx", ".xlsm"), _SHEETS),
-    **dict.fromkeys((".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz"), _LINES),
-    **dict.fromkeys((".feather", ".arrow"), _ARROW),
-    **dict.fromkeys((".sav", ".zsav", ".dta", ".sas7bdat"), _SURVEY),
+ARROW = (".feather", ".arrow")
+FORMATS: dict[str, Callable[[Path, str | None], Contents]] = {
+    **dict.fromkeys((".xlsx", ".xlsm"), _in_sheet),
+    **dict.fromkeys((".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz"), _in_lines),
+    **dict.fromkeys(ARROW, _in_arrow),
+    **dict.fromkeys((".sav", ".zsav", ".dta", ".sas7bdat"), _in_survey),
 }

@@ -70,12 +70,7 @@ class Holdout:
             raise UsageError(f"holdout ({self.share}) must be at least 0 and below 1, such as 0.2")
 
     def part(
-        self,
-        table: ibis.Table,
-        engine: str,
-        *,
-        held_out: bool,
-        by: ir.Value | None = None,
+        self, table: ibis.Table, engine: str, *, held_out: bool, by: ir.Value | None = None
     ) -> ibis.Table:
         """Return the rows that are held out, or the others; every row where there is no share.
 

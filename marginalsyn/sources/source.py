@@ -30,7 +30,10 @@ from pandas.util import hash_array
 from marginalsyn.errors import DataError, UsageError
 from marginalsyn.sources.databases import in_plain_types, open_urls
 from marginalsyn.sources.formats import (
+    ARROW,
     FORMATS,
+    copy_arrow,
+    copy_texts,
     described,
     parquet_types,
     read_parquet_schema,
@@ -274,17 +277,18 @@ class ConvertedSource(Source):
 
     def __init__(self, path: Path, sheet: str | None, rename: bool = False) -> None:
         self.name, self._paths, self._sheet, self._rename = str(path), [path], sheet, rename
-        self._format = FORMATS[file_kind(path)]
-        self.columns = named_columns(self._format.names(path, sheet), self.name, rename)
-        if self._format.stored == ".csv":
+        self._kind = file_kind(path)
+        self.columns = named_columns(FORMATS[self._kind](path, sheet)[0], self.name, rename)
+        if self._kind not in ARROW:
             self.encoding = "utf-8"
 
     @cached_property
     def _copy(self) -> Source:
-        copy = private_folder() / f"rows{self._format.stored}"
-        self._format.copy(self._paths[0], self._sheet, copy)
-        if self._format.stored == ".parquet":
+        copy, path = private_folder() / "rows", self._paths[0]
+        if self._kind in ARROW:
+            copy_arrow(path, copy)
             return ParquetSource(self.name, [copy])
+        copy_texts(FORMATS[self._kind](path, self._sheet), copy)
         return TextSource(self.name, [copy], ",", rename=self._rename)
 
     @property

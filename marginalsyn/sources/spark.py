@@ -218,8 +218,8 @@ def _collect(session: Any, rows: Any) -> list[Any]:
     interrupted nor tell Spark anything.
     """
     tag = f"marginalsyn-{secrets.token_hex(6)}"
-    found: list[Any] = []
-    failed: list[BaseException] = []
+    found = []
+    failed = []
 
     def work() -> None:
         try:

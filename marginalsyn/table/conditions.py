@@ -254,7 +254,7 @@ def agreeing(
 ) -> tuple[np.ndarray, tuple[tuple[float, float], ...]]:
     """The codes of values, ranges or missing, and of a numeric column the ranges of values."""
     codes = np.zeros(column.size, dtype=bool)
-    spans: list[tuple[float, float]] = []
+    spans = []
     for option in options:
         if option is None or (option == MISSING and not _listed_as(column, option)):
             if column.missing_code is None:
@@ -290,7 +290,7 @@ def alternatives(column: AnyColumn, asked: Any, spelt: bool) -> list[Any]:
         return [asked] if pair or not isinstance(asked, tuple) else list(asked)
     if _listed_as(column, asked):
         return [asked]
-    found: list[Any] = []
+    found = []
     for part in (part.strip() for part in _VALUE.findall(asked)):
         listed = _listed_as(column, part)
         if not listed and len(part) > 1 and part[0] == part[-1] in ("'", '"'):

@@ -181,7 +181,7 @@ class Task:
         if is_quantity(column):
             return cls(schema, name)
         position = schema.names.index(name)
-        codes: set[int] = set()
+        codes = set()
         for table in real:
             codes.update(np.unique(table.codes[:, position]).tolist())
         classes = tuple(sorted(codes - _missing(column)))

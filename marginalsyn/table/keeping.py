@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
@@ -100,10 +100,11 @@ def impossible_cells(
     texts: tuple[str, ...],
     columns: tuple[AnyColumn, ...],
     others: frozenset[frozenset[str]] = frozenset(),
+    most: int = MOST_CELLS,
 ) -> tuple[tuple[Zero, ...], tuple[str, ...]]:
     """The cells that rules rule out, as masks over codes, and the rules that need too many cells.
 
-    ``others`` are sets of columns that the model has to hold in any case.
+    ``others`` are sets of columns that the model has to hold in any case, ``most`` its cells.
     """
     sizes = {column.name: column.size for column in columns}
     sets, left = list(others), []
@@ -112,7 +113,7 @@ def impossible_cells(
         if rule.dependency is not None and rule.dependency.mapping is None:
             continue
         names = tuple(column.name for column in columns if column.name in rule.names)
-        fits = len(names) <= MOST_COLUMNS and model_cells([*sets, frozenset(names)], sizes)
+        fits = len(names) <= MOST_COLUMNS and model_cells([*sets, frozenset(names)], sizes, most)
         if not fits:
             left.append(rule.text)
             continue
@@ -125,7 +126,9 @@ def impossible_cells(
     return tuple(masks.items()), tuple(left)
 
 
-def model_cells(sets: Sequence[frozenset[str]], sizes: Mapping[str, int]) -> bool:
+def model_cells(
+    sets: Sequence[frozenset[str]], sizes: Mapping[str, int], most: int = MOST_CELLS
+) -> bool:
     """Whether a model that holds these sets of columns has few cells: columns leave one by one."""
     parts, total = [set(names) for names in sets], 0
     names = set().union(*parts)
@@ -137,7 +140,7 @@ def model_cells(sets: Sequence[frozenset[str]], sizes: Mapping[str, int]) -> boo
         first = min(names, key=lambda name: (math.prod(sizes[n] for n in around(name)), name))
         clique = around(first)
         total += math.prod(sizes[name] for name in clique)
-        if total > MOST_CELLS:
+        if total > most:
             return False
         parts = [part for part in parts if first not in part] + [clique - {first}]
         names.discard(first)
@@ -216,10 +219,7 @@ def followers(schema: Schema) -> dict[str, Following]:
 
 
 def keep_codes(
-    schema: Schema,
-    codes: np.ndarray,
-    draw: Callable[[int], np.ndarray],
-    rng: np.random.Generator,
+    schema: Schema, codes: np.ndarray, draw: Callable[[int], np.ndarray], rng: np.random.Generator
 ) -> np.ndarray:
     """Rows of codes of which none surely breaks a rule: others are drawn again from the model."""
     rules = schema.kept_rules
@@ -337,11 +337,7 @@ def _settled(
 
 
 def _solve(
-    rule: Rule,
-    equation: Linear,
-    columns: Sequence[AnyColumn],
-    values: Values,
-    fixed: Sequence[str],
+    rule: Rule, equation: Linear, columns: Sequence[AnyColumn], values: Values, fixed: Sequence[str]
 ) -> None:
     """Set one column of a sum, in rows that break the rule, to what the others leave."""
     names = [column.name for column in columns]
@@ -413,29 +409,40 @@ def witnesses(texts: tuple[str, ...], columns: tuple[AnyColumn, ...]) -> Values 
 def clash(texts: tuple[str, ...], columns: tuple[AnyColumn, ...]) -> tuple[str, ...]:
     """A smallest set of rules that no row can keep at once; empty if there is none.
 
-    Rules of columns whose values are bought say nothing yet. A rule that leaves nothing but missing
-    values clashes, too.
+    A rule that leaves nothing but missing values clashes, too.
     """
-    bought = {column.name for column in columns if not has_public_values(column)}
-    ready = [rule for rule in read_rules(texts, columns) if not bought.intersection(rule.names)]
+    ready = ready_rules(texts, columns)
 
     def fails(some: Sequence[Rule]) -> bool:
         named = {name for rule in some for name in rule.names}
-        return witnesses(tuple(r.text for r in some), _closed(columns, named)) is None
+        return witnesses(texts_of(some), _closed(columns, named)) is None
 
-    if not ready or not fails(ready):
-        return ()
+    return texts_of(smallest(ready, fails)) if ready and fails(ready) else ()
+
+
+def ready_rules(texts: tuple[str, ...], columns: tuple[AnyColumn, ...]) -> list[Rule]:
+    """The rules that name no column whose values are bought: of those nothing is known yet."""
+    bought = {column.name for column in columns if not has_public_values(column)}
+    return [rule for rule in read_rules(texts, columns) if not bought.intersection(rule.names)]
+
+
+def texts_of(rules: Iterable[Rule]) -> tuple[str, ...]:
+    return tuple(rule.text for rule in rules)
+
+
+def smallest(rules: Sequence[Rule], fails: Callable[[Sequence[Rule]], bool]) -> Sequence[Rule]:
+    """One or two rules that fail, or else some of which none can be left out."""
     for size in (1, 2):
-        for some in itertools.combinations(ready, size):
+        for some in itertools.combinations(rules, size):
             shared = set.intersection(*({*rule.names} for rule in some))
             if shared and fails(some):
-                return tuple(rule.text for rule in some)
-    left = list(ready)
-    for rule in ready:
+                return some
+    left = list(rules)
+    for rule in rules:
         fewer = [other for other in left if other is not rule]
         if fails(fewer):
             left = fewer
-    return tuple(rule.text for rule in left)
+    return left
 
 
 def _closed(columns: Sequence[AnyColumn], named: set[str]) -> tuple[AnyColumn, ...]:

@@ -188,7 +188,7 @@ def margin_of(entry: Mapping[str, Any], columns: Mapping[str, Column], place: st
     listed = entry[kinds[0]]
     cells = [[*pair] for pair in listed.items()] if isinstance(listed, Mapping) else listed
     values = np.zeros([columns[name].size for name in names])
-    numbers: list[float] = []
+    numbers = []
     places: dict[tuple[int, ...], str] = {}
     for number, cell in enumerate(cells):
         *labels, value = cell if cell and isinstance(cell, list | tuple) else (cell,)

@@ -468,7 +468,7 @@ class _Parser:
             self._needs("in")
             found = self._test(column, self._set())
             return Not(found) if turned else found
-        parts: list[Node] = []
+        parts = []
         while (sign := self._now.text) in (*_FLIPPED, "==") and self._now.kind == "sign":
             self.place += 1
             right = self._sum()
@@ -610,7 +610,7 @@ class _Parser:
     def _sum(self) -> _Sum:
         """Columns and numbers, added; or one value."""
         start, first = self._now, self.place
-        terms: list[tuple[AnyColumn, float]] = []
+        terms = []
         constant, turn = 0.0, 1.0
         while True:
             token = self._now

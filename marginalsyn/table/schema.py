@@ -721,7 +721,7 @@ def _with_parts(data: dict[str, Any]) -> dict[str, Any]:
     ]
     found = {part.name: part for date in dates if date for part in part_columns(date)}
     named = [_given(column, "name") for column in columns]
-    complete: list[Any] = []
+    complete = []
     for column, name in zip(columns, named, strict=True):
         complete.append(found.get(name, column))
         for date in dates:

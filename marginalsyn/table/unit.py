@@ -36,8 +36,7 @@ PEOPLE = (
 )
 _ENDS = "id|ids|no|nr|num|number|key|code|uid|uuid"
 _PERSON = re.compile(
-    rf"^(({PEOPLE})s?[ _.-]?({_ENDS})|({_ENDS})[ _.-]?({PEOPLE})|pid|uid|ssn|mrn)$",
-    re.IGNORECASE,
+    rf"^(({PEOPLE})s?[ _.-]?({_ENDS})|({_ENDS})[ _.-]?({PEOPLE})|pid|uid|ssn|mrn)$", re.IGNORECASE
 )
 
 
@@ -142,15 +141,12 @@ def rows_for(frame: pd.DataFrame, unit: Unit, persons: float) -> int:
 
 
 def draw_rows(
-    draw: Callable[[int], pd.DataFrame],
-    unit: Unit,
-    rows: int,
-    rng: np.random.Generator,
+    draw: Callable[[int], pd.DataFrame], unit: Unit, rows: int, rng: np.random.Generator
 ) -> pd.DataFrame:
     """Rows of a table, from a model that draws a person and then one of the person's rows."""
     if unit.max_rows == 1:
         return draw(rows)
-    kept: list[pd.DataFrame] = []
+    kept = []
     found, share = 0, 1 / unit.max_rows
     while found < rows:
         wanted = math.ceil((rows - found) / share * 1.05)

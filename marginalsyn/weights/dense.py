@@ -36,7 +36,7 @@ def forward(layers: Layers, x: np.ndarray) -> np.ndarray:
 
 def shapes_of(widths: Sequence[int]) -> list[tuple[int, ...]]:
     """Kernel and bias shapes of dense layers between the given widths."""
-    found: list[tuple[int, ...]] = []
+    found = []
     for width, units in pairwise(widths):
         found += [(width, units), (units,)]
     return found

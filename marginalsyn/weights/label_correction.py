@@ -231,10 +231,10 @@ class LabelCorrection:
         groups = np.repeat(np.arange(len(blocks)), [outputs * size for size in blocks])
         square = max(2 * self.missing, _LEAST_SQUARE)
         now = np.zeros(x.shape[1] * outputs)
-        asked: list[np.ndarray] = []
-        places: list[np.ndarray] = []
+        asked = []
+        places = []
         last: tuple[np.ndarray, np.ndarray, np.ndarray, float] | None = None
-        turns: list[np.ndarray] = []
+        turns = []
         priors = np.full(len(blocks), _PRIORS[0])
         for step, multiplier in enumerate(self.multipliers[:LINEAR_STEPS]):
             report(step)

@@ -175,7 +175,7 @@ def measured_parts(
         groups: how codes were merged, for a marginal that has fewer cells for it.
     """
     known = dict(groups or {})
-    parts: list[Part] = []
+    parts = []
     total, left = None, []
     for one in measurements:
         columns = tuple(map(str, one.clique))

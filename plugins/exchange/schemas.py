@@ -93,7 +93,7 @@ def of_sql(text: str, table: str | None) -> Draft:
             types[column.name] = SqlglotType.to_ibis(kind, nullable=not required)
         except (NotImplementedError, KeyError, ValueError):
             types[column.name] = ibis.expr.datatypes.unknown
-        about: dict[str, Any] = {}
+        about = {}
         if any(isinstance(k, exp.PrimaryKeyColumnConstraint) for k in kinds):
             about["identifier"] = True
         for check in column.find_all(exp.CheckColumnConstraint):
@@ -114,7 +114,7 @@ def _check(check: Any) -> dict[str, Any]:
         return _check(check.this)
     if isinstance(check, exp.And):
         return _check(check.left) | _check(check.right)
-    found: dict[str, Any] = {}
+    found = {}
     if isinstance(check, exp.In) and all(isinstance(one, exp.Literal) for one in check.expressions):
         found["categories"] = [_value(one) for one in check.expressions]
     elif isinstance(check, exp.Between):

@@ -271,7 +271,7 @@ class Pandera(SchemaFormat):
         values = about.scalars("categories") if "categories" in about else None
         if "isin" in checks:
             values = [item.value for item in _only(checks["isin"], "allowed_values").items()]
-        ends: dict[str, Any] = {}
+        ends = {}
         for check, node in checks.items():
             if check in ("greater_than_or_equal_to", "ge"):
                 ends["lower"] = _only(node, "min_value").value
@@ -338,7 +338,7 @@ def _only(node: Node, key: str) -> Node:
 
 
 def _written(column: Any) -> dict[str, Any]:
-    checks: dict[str, Any] = {}
+    checks = {}
     # Rows have times as texts, in the column's own format.
     dtype = "str"
     if column.kind in LISTED:

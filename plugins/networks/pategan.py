@@ -404,7 +404,7 @@ class PATEGAN(MakerGenerator):
         shared = config.rounds - max(1, round(config.settle * config.rounds))
         path, kept = np.zeros(making.parameters.size), 0
         maker = making.maker()
-        layers: list[tuple[np.ndarray, np.ndarray]] = []
+        layers = []
         for number, queries in enumerate(_rounds(config.queries, config.rounds)):
             progress.report("train", fraction=number / config.rounds, text=f"round {number}")
             fakes = features(heads.rows(maker.codes(_FAKES + queries, rng), rng))

@@ -266,7 +266,7 @@ def _dense(space: PointSpace, count: int, rng: np.random.Generator) -> list[Entr
 
 def _with_codes(space: PointSpace, per_pair: int, rng: np.random.Generator) -> list[Entry]:
     """Every categorical coordinate with every other coordinate: half of its codes against half."""
-    entries: list[Entry] = []
+    entries = []
     for a, b in combinations(range(space.dimension), 2):
         if b < space.numeric:
             continue

@@ -409,7 +409,7 @@ class NoisyPotential:
             return np.arange(len(self.sums)), field.vectors(self.points).astype(float)
         slices, metric = self.generator.slices, self.metric
         numeric = metric.space.numeric
-        own: set[int] = set()
+        own = set()
         for name, place in zip(self.generator.schema.names, metric.places, strict=True):
             if name in columns:
                 own |= {place.scale} if place.scale is not None else set()

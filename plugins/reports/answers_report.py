@@ -80,8 +80,8 @@ class AnswersReport(Report):
         )
         yield Note("Every column's shares", "heading")
         yield Note(f"{100 * block['confidence']:g}% intervals for the population.")
-        charts: list[Item] = []
-        tables: list[Item] = []
+        charts = []
+        tables = []
         for name, values in block["shares"].items():
             # What the release did not measure has no interval, and no place in a chart.
             if any(value["low"] is None for value in values):

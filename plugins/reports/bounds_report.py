@@ -309,7 +309,7 @@ def _certificates(
     errors = moment_errors(frame, ground.reference, table)
     x, y, masses = frame.features(table)
     real_x, real_y, _ = frame.features(ground.reference)
-    entries: list[dict[str, Any]] = []
+    entries = []
     start = real_start = None
     for radius in RADII:
         own = fit_in_ball(x, y, radius, masses=masses, start=start)

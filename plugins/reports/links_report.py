@@ -118,7 +118,7 @@ class LinksReport(Report):
 
 def _degrees(truth: LinkedCodes, made: LinkedCodes) -> dict[str, Any]:
     """How far the numbers of rows below a row are off, and their shares."""
-    found: dict[str, Any] = {}
+    found = {}
     for table in truth.tree.tables[1:]:
         name = count_name(table.name)
         shares = {}
@@ -199,7 +199,7 @@ def _means(found: Mapping[str, list[float]]) -> dict[str, float | None]:
 
 def _transitions(truth: LinkedCodes, cases: Mapping[str, LinkedCodes]) -> dict[str, Any]:
     """How far transitions are off, and the share of rows that repeat the value before."""
-    found: dict[str, Any] = {}
+    found = {}
     for table in truth.tree.tables[1:]:
         if table.order is None:
             continue

@@ -268,10 +268,10 @@ def rare_groups(
     least, most = FEWEST_ROWS / rows, max(RARE_SHARE, RARE_ROWS / rows)
     sizes = list(reference.schema.domain.values())
     alone = [_shares(reference, (j,), sizes) for j in range(len(sizes))]
-    real: list[np.ndarray] = []
-    blind: list[np.ndarray] = []
+    real = []
+    blind = []
     made: list[list[np.ndarray]] = [[] for _ in variants]
-    places: list[tuple[tuple[int, ...], np.ndarray]] = []
+    places = []
     for q in _pairs_of(sizes):
         shares = _shares(reference, q, sizes)
         cells = np.flatnonzero((shares >= least) & (shares <= most))

@@ -280,7 +280,7 @@ class MarginalsReport(Report):
             for case, block in blocks.items()
             for variant in block["variants"]
         ]
-        rows: list[list[Any]] = []
+        rows = []
         for name, part in [*lines, *yardsticks(blocks)]:
             levels = part["by_degree"]
             means = [level["mean_l1"] for level in levels]

@@ -427,7 +427,7 @@ class MembershipReport(Report):
             "is what counts where a few people are exposed among many. In brackets are 95% "
             "intervals."
         )
-        rows: list[tuple[str, str, str]] = []
+        rows = []
         for case, block in blocks.items():
             for attack, among, found in _attacks(block):
                 name = f"{case}: {attack}" if len(blocks) > 1 else attack

@@ -67,7 +67,7 @@ def evaluate_models(
     sources = list(_sources(trials, synthetic, weights))
     results, curves = [], {}
     for position, learner in enumerate(learners):
-        trained: list[tuple[str, str | None, list[_Outcome]]] = []
+        trained = []
         for number, (kind, weight, choose) in enumerate(sources):
             progress.report(
                 "train",

@@ -245,8 +245,8 @@ def _cell(found: Mapping[str, Any] | None) -> str:
 
 def _curves(blocks: Blocks) -> Iterator[Item]:
     """ROC and calibration of the first model."""
-    roc: dict[str, Any] = {}
-    calibrated: dict[str, Any] = {}
+    roc = {}
+    calibrated = {}
     tones: dict[str, int] = {}
     for case, block in blocks.items():
         for kind, curve in block["curves"].items():

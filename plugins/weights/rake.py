@@ -254,7 +254,7 @@ class Rake(WeightEstimator):
 
     def _measure(self, visit: Visit, progress: Progress) -> list[Measurement]:
         """Buy the marginals; the number of rows is added where it is public."""
-        found: list[Measurement] = []
+        found = []
         if visit.neighbours.l1 > 1:
             rows = np.array(float(max(visit.rows, 1)))
             found.append(Measurement(columns=(), values=rows, sigma=0.0, purpose="rows (public)"))

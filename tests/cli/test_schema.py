@@ -65,6 +65,28 @@ def test_linked_tables_are_checked_one_by_one_and_their_keys(run: Run, folder: P
     assert "'kode'" in json.loads(wrong.stdout)["problems"][0]
 
 
+def test_values_that_rules_exclude_are_named_before_a_charge(
+    run: Run, people: Path, monkeypatch: Any
+) -> None:
+    schema = Schema.read(people.parent / "people.json")
+    schema.with_rules(["age < 30 -> ill = yes", "age < 30 -> ill = no"]).write("ruled.json")
+    line = "can occur in no row that keeps the rules: age < 30 -> ill = yes; age < 30 -> ill = no"
+    assert line in run("schema", "check", "people.csv", "ruled.json").stderr
+    how = ("generate", "--data", "people.csv", "--eps", "5", "--method", "independent")
+    dry = run(*how, "--schema", "ruled.json", "--dry-run", "--json")
+    assert any(line in warning for warning in json.loads(dry.stdout)["warnings"])
+    assert line not in run(*how, "--schema", "people.json", "--dry-run").stderr
+    charged = []
+
+    def charge(*_: Any, **__: Any) -> None:
+        charged.append(True)
+        raise UsageError("stopped where the run would charge")
+
+    monkeypatch.setattr("marginalsyn.host.generate", charge)
+    assert line in run(*how, "--schema", "ruled.json", code=2).stderr
+    assert charged
+
+
 class TestInfer:
     def test_a_draft_says_that_it_is_not_private(self, run: Run, people: Path) -> None:
         result = run("schema", "infer", "people.csv", "--label", "ill")

@@ -18,7 +18,7 @@ from marginalsyn.graphical.estimation import (
     estimate_total,
     impossible_rows,
     project_to_simplex,
-    redraw_impossible,
+    redraw,
     round_counts,
     warn_of_noise,
 )
@@ -198,6 +198,13 @@ def test_rounded_counts_are_unbiased():
     rng = np.random.default_rng(0)
     drawn = np.mean([round_counts(p, 3, rng) for _ in range(20000)], axis=0)
     np.testing.assert_allclose(drawn, 3 * p, atol=0.02)
+
+
+def redraw_impossible(codes, zeros, draw, sizes, rng):
+    def uniform(n):
+        return rng.integers(0, np.asarray(sizes), size=(n, len(sizes)))
+
+    return redraw(codes, lambda some: impossible_rows(some, zeros), draw, uniform, rng)
 
 
 def test_impossible_rows_are_redrawn():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,6 +11,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from marginalsyn.errors import SchemaError
+from marginalsyn.graphical.estimation import excluded_values
+from marginalsyn.people.tree import LinkedSchema
 from marginalsyn.purchases.shapes import with_shapes
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.decoding import drawn
@@ -22,6 +26,7 @@ from marginalsyn.table.keeping import (
 )
 from marginalsyn.table.rules import read_rules, rename
 from marginalsyn.table.schema import Schema
+from tests.support.clinic_tables import TREE
 
 COLUMNS = (
     {"kind": "integer", "name": "age", "lower": 0, "upper": 99, "bins": 10, "nullable": True},
@@ -144,6 +149,82 @@ def test_rules_that_clash_are_named_and_no_others():
     with pytest.raises(SchemaError, match="must leave rows") as raised:
         with_rules(*three, "p <= t")
     assert "p <= t" not in str(raised.value)
+
+
+def allowed_codes(schema: Schema, rules) -> dict[str, np.ndarray]:
+    """By column, which codes stand in a row that keeps the rules: all rows are tried."""
+    sizes = [column.size for column in schema.columns]
+    codes = np.stack(np.unravel_index(np.arange(np.prod(sizes)), sizes), axis=1)
+    for rule in read_rules(tuple(rules), schema.columns):
+        codes = codes[~rule.broken(cells_of(schema.columns, codes))]
+    return {c.name: np.isin(np.arange(c.size), codes[:, k]) for k, c in enumerate(schema.columns)}
+
+
+@pytest.mark.parametrize(
+    ("rules", "lines"),
+    [
+        (("age < 20 -> MSP = N", "age < 20 -> MSP = M"), []),
+        (
+            ("age < 20 -> MSP = N and not missing(MSP)", "p <= t", "age < 20 -> MSP = M"),
+            ["age = [0, 10), [10, 20)", "N and not missing(MSP); age < 20 -> MSP = M"],
+        ),
+        # By itself, and by a third rule.
+        (("MSP = M -> MSP = N", "g < c"), ["MSP = M can", "M -> MSP = N", "g = c can", ": g < c"]),
+        (
+            ("g = a -> ill = yes", "h = a -> g = a", "h = a -> ill = no", "g = c or h != c"),
+            ["h = a can", ": g = a -> ill = yes; h = a -> g = a; h = a -> ill = no"],
+        ),
+        # 15 lies inside a bin: its other values are allowed, and no code can say so.
+        (("age = 15 -> MSP = N and not missing(MSP)", "age = 15 -> MSP = M"), []),
+        (("MSP determines g by {N, M, '1', OTHER, missing -> a}",), ["g = b, c can"]),
+        (("not missing(h)",), ["h = missing can"]),
+        (("age < 90", "missing(MSP) or age > 5"), ["age = [90, 99] can"]),
+    ],
+)
+def test_values_that_rules_exclude_are_named_with_a_smallest_set(rules, lines):
+    text = "\n".join(excluded_values(narrow(*rules)))
+    assert all(line in text for line in lines), text
+    assert bool(text) == bool(lines)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(st.data())
+def test_exactly_the_codes_of_no_allowed_row_are_named(data):
+    parts = [f"{name} = {value}" for name in "gh" for value in "abc"]
+    parts += ["ill = yes", "ill = no", "missing(h)", "age < 50", "age >= 70", "age = 15"]
+    rule = st.tuples(st.sampled_from(parts), st.sampled_from(["->", "iff", "or"])).map(" ".join)
+    texts = st.lists(st.tuples(rule, st.sampled_from(parts)).map(" ".join), min_size=1, max_size=5)
+    try:
+        schema = narrow(*data.draw(texts))
+    except SchemaError:
+        assume(False)
+    found = excluded_values(schema)
+    lines = [line.split(" can occur in no row that keeps the rules: ") for line in found]
+    allowed = allowed_codes(schema, schema.rules)
+    for column in schema.columns:
+        values = [line.split(" = ")[1] for line, _ in lines if line.startswith(column.name)]
+        gone = np.array(column.labels())[~allowed[column.name]].tolist()
+        if column.name == "age":
+            assert bool(values) == bool(gone)  # of many bins only the first are named
+        else:
+            assert sorted(", ".join(values).split(", ") if values else []) == sorted(gone)
+    for line, rules in lines:
+        # The rules that are named exclude the value, and none of them can be left out.
+        name, value = line.split(" = ")[0], line.split(" = ")[1].split(" and ")[0]
+        code = [x for x in schema.column(name).labels() if value.startswith(x)]
+        place = schema.column(name).labels().index(max(code, key=len))
+        kept = rules.split("; ")
+        assert not allowed_codes(schema, kept)[name][place]
+        for gone in kept:
+            rest = [one for one in kept if one is not gone]
+            assert allowed_codes(schema, rest)[name][place]
+
+
+def test_linked_rules_exclude_values_in_the_joined_columns():
+    clinic = LinkedSchema.from_json(TREE.to_json())
+    rules = ("patients.sex = 1 -> visits.ward = w0", "patients.sex = 1 -> visits.ward = w1")
+    found = "patients.sex = 1 can occur in no row that keeps the rules: " + "; ".join(rules)
+    assert excluded_values(dataclasses.replace(clinic, rules=rules)) == [found]
 
 
 def test_a_rule_over_many_cells_is_kept_by_redrawing():
