@@ -151,7 +151,7 @@ def plugins(kind: str | None = None) -> list[Plugin]:
         >>> [plugin.name for plugin in plugins(GENERATORS) if plugin.name == "independent"]
         ['independent']
     """
-    found: list[Plugin] = []
+    found = []
     for group in KINDS if kind is None else (kind,):
         entries: dict[tuple[str, ...], metadata.EntryPoint] = {}
         for entry in entry_points(group=group):

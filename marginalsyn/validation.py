@@ -26,7 +26,7 @@ def explain(
     ``place`` turns a location into (prefix, name); by default the dotted location is the name.
     ``fields`` gives the names that a field at a location could have.
     """
-    lines: list[str] = []
+    lines = []
     for problem in error.errors(include_url=False):
         prefix, name = (place or _dotted)(problem["loc"])
         text = prefix + _sentence(name, problem)

@@ -142,7 +142,7 @@ class PrepaidBudget:
         amount = next(one for one in (mu, rho, eps) if one is not None)
         if not (amount >= 0 and math.isfinite(amount)):
             raise BudgetError(f"payment ({mechanism}, {amount}) must be a number not below 0")
-        offers: list[tuple[str, float]] = []
+        offers = []
         if eps is not None:
             offers = [("range", eps)] if bounded_range else []
             offers.append(("eps", eps))

@@ -235,10 +235,7 @@ class LinkedSchema:
         bare = schema.with_unit(None)
         rest = [column for column in bare.names if column not in constants]
         root = LinkedTable(
-            "persons",
-            bare.select(constants) if constants else None,
-            key=unit.column,
-            rows_of=name,
+            "persons", bare.select(constants) if constants else None, key=unit.column, rows_of=name
         )
         rows = LinkedTable(
             name,

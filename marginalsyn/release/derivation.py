@@ -27,14 +27,7 @@ from marginalsyn.privacy.charges import (
 from marginalsyn.privacy.gdp import amount_of, pure_mu, selection_mu
 from marginalsyn.privacy.k_norm import KNorm
 from marginalsyn.privacy.laws import DiscreteLaplace
-from marginalsyn.privacy.noise import (
-    LAWS,
-    UNRECORDED,
-    Sampler,
-    libraries_of,
-    merge,
-    samplers,
-)
+from marginalsyn.privacy.noise import LAWS, UNRECORDED, Sampler, libraries_of, merge, samplers
 from marginalsyn.privacy.zcdp import exponential_rho
 
 if TYPE_CHECKING:

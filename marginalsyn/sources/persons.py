@@ -30,7 +30,7 @@ import numpy as np
 
 from marginalsyn.sources.holdout import hashed
 from marginalsyn.table.encoding import fields, number, plain, quantity, real, spelt
-from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
+from marginalsyn.table.numeric import IntegerColumn
 from marginalsyn.table.schema import Schema
 
 if TYPE_CHECKING:
@@ -122,14 +122,7 @@ def weighed(table: ibis.Table, weight: SurveyWeight) -> ibis.Table:
     A code is a function of its row alone, from 0 to ``PARTS`` whatever stands there: so much, and
     no more, one row adds to a count. The column of codes is clipped once more when it is encoded.
     """
-    column = ContinuousColumn(
-        name=weight.column,
-        lower=0,
-        upper=weight.bound,
-        format=weight.format,
-        missing_tokens=weight.missing_tokens,
-    )
-    known = ibis.coalesce(quantity(plain(table[weight.column]), column), 0.0)
+    known = ibis.coalesce(quantity(plain(table[weight.column]), weight.number), 0.0)
     inside = ibis.greatest(ibis.least(known, weight.bound), 0.0)
     code = (inside / weight.bound * PARTS).round().cast("int64")
     return table.mutate(**{SHARE: code}).view()

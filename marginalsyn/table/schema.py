@@ -37,7 +37,7 @@ from marginalsyn.table.moments import (
     parts_of,
 )
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn, NumberColumn, NumericColumn
-from marginalsyn.table.unit import SurveyWeight, Unit
+from marginalsyn.table.unit import SPELT, SurveyWeight, Unit
 from marginalsyn.validation import explain, like, shown
 
 if TYPE_CHECKING:
@@ -696,15 +696,13 @@ def _weighted(data: dict[str, Any]) -> dict[str, Any]:
     name = given if isinstance(given, str) else _given(given, "column")
     columns = data.get("columns")
     listed = columns if isinstance(columns, list | tuple) else ()
-    found = [c for c in listed if _given(c, "name") == name]
-    if not given or not found:
+    own = next((c for c in listed if _given(c, "name") == name), None)
+    if not given or own is None:
         return data
-    upper = _given(found[0], "upper")
-    weight = {"column": name, "bound": upper} if isinstance(given, str) else given
+    weight = {"column": name, "bound": _given(own, "upper")} if isinstance(given, str) else given
     if isinstance(weight, dict):
-        spelt = ("format", "missing_tokens")
-        weight = {**{part: v for part in spelt if (v := _given(found[0], part))}, **weight}
-    columns = tuple(c for c in data["columns"] if _given(c, "name") != name)
+        weight = {**{part: v for part in SPELT if (v := _given(own, part))}, **weight}
+    columns = tuple(c for c in listed if c is not own)
     return {**data, "survey_weight": weight, "columns": columns}
 
 

@@ -10,17 +10,20 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable
-from typing import Literal
+from functools import cached_property
+from typing import Literal, Self
 
 import numpy as np
 import pandas as pd
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from marginalsyn.contract import MAX_ROWS
 from marginalsyn.table.columns import Scalar
-from marginalsyn.table.numeric import IntegerColumn
-from marginalsyn.table.wording import NumberFormat
+from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
+from marginalsyn.table.wording import NumberFormat, OtherFormat
 
+# The fields that say how a source spells numbers.
+SPELT = ("format", "also", "below", "above", "missing_tokens")
 MOST_ROWS = 1000
 # Every number of rows up to here has a bin of its own; larger ones share bins that grow by a third.
 ALONE = 16
@@ -100,7 +103,7 @@ class SurveyWeight(BaseModel):
         bound: the largest weight that counts. Public knowledge, or bought.
         mean: a public mean of the weights, for forecasts.
         keep: whether synthetic rows have a column of this name: how many each stands for.
-        format: how the weights are spelt, as in a numeric column.
+        format, also, below, above: how the weights are spelt, as in a numeric column.
         missing_tokens: weights that mean a missing one, such as ``9999``; they count 0.
 
     Example:
@@ -115,7 +118,21 @@ class SurveyWeight(BaseModel):
     mean: float | None = Field(default=None, gt=0)
     keep: bool = False
     format: NumberFormat | None = None
+    also: tuple[OtherFormat, ...] = ()
+    below: float | None = None
+    above: float | None = None
     missing_tokens: tuple[Scalar, ...] = ()
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        assert self.number
+        return self
+
+    @cached_property
+    def number(self) -> ContinuousColumn:
+        """The weights as a column of numbers."""
+        spelt = {name: getattr(self, name) for name in SPELT}
+        return ContinuousColumn(name=self.column, lower=0, upper=self.bound, **spelt)
 
     @property
     def text(self) -> str:

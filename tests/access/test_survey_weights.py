@@ -91,6 +91,28 @@ def test_weights_are_read_as_their_column_was():
         assert Schema.from_json(schema.to_json()) == schema
 
 
+def test_other_spellings_and_limits_of_weights_outlive_a_rewrite():
+    texts = ["1,5", "<2", "20 lb", "999", ">250"]
+    frame = people(5, np.random.default_rng(7)).assign(weight=texts)
+    own = {"name": "weight", "kind": "continuous", "lower": 0, "upper": BOUND, "below": 2}
+    own |= {"format": {"decimal": ","}, "also": [{"suffix": " lb", "factor": 2}], "above": 250}
+    own |= {"missing_tokens": ["999"]}
+    schema = Schema(columns=[*SCHEMA.model_dump()["columns"], own], survey_weight="weight")
+    total = float(counts(frame, [()], schema)[()])
+    # What is below a limit counts up to it, and what is above one from it on.
+    assert 1.5 + 40 + 250 <= total * BOUND <= 1.5 + 2 + 40 + BOUND
+    again = Schema.from_json(schema.to_json())
+    assert again == schema
+    assert float(counts(frame, [()], again)[()]) == total
+    assert again.survey_weight.also[0].factor == 2
+    with pytest.raises(SchemaError, match="below"):
+        Schema(**{**SCHEMA.model_dump(), "survey_weight": {**own_weight(), "below": 1e6}})
+
+
+def own_weight() -> dict:
+    return {"column": "weight", "bound": BOUND}
+
+
 def test_weights_count_after_a_schema_is_completed():
     frame = people(60, np.random.default_rng(6))
     charge = Charge(mechanism="gaussian", cost=ZCDP(rho=0.1))
