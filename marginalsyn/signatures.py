@@ -141,13 +141,9 @@ def _as_asked(value: Any, hint: Any) -> Any:
     asked = {hint, *typing.get_args(hint)}
     if pd.DataFrame not in asked or isinstance(value, pd.DataFrame):
         return _plain(value)
-    from marginalsyn.table.arrow import ArrowStream, frame_of
+    from marginalsyn.table.arrow import ArrowStream, in_pandas
 
-    if ArrowStream in asked:
-        return value
-    # Tables of Ibis lie in a database: they are counted there, or not taken.
-    ours = type(value).__module__.startswith("ibis.")
-    return frame_of(value) if isinstance(value, ArrowStream) and not ours else _plain(value)
+    return value if ArrowStream in asked else _plain(in_pandas(value))
 
 
 def _plain(value: Any) -> Any:

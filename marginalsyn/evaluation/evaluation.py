@@ -30,7 +30,7 @@ from marginalsyn.registry import REPORTS, find, plugins
 from marginalsyn.release.folder import Release
 from marginalsyn.release.linked import LinkedRelease
 from marginalsyn.release.staging import check_outside
-from marginalsyn.table.arrow import ArrowStream, frame_of
+from marginalsyn.table.arrow import in_pandas
 from marginalsyn.table.schema import Schema
 
 if TYPE_CHECKING:
@@ -341,8 +341,7 @@ def _in_pandas(given: Any) -> Any:
     """Frames of other libraries as those of pandas, by name or alone."""
     if isinstance(given, Mapping):
         return {name: _in_pandas(one) for name, one in given.items()}
-    other = isinstance(given, ArrowStream) and not isinstance(given, pd.DataFrame)
-    return frame_of(given) if other else given
+    return in_pandas(given)
 
 
 def choose_reports(names: Sequence[str] | None, *, has_label: bool = True) -> dict[str, Report]:

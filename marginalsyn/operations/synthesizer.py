@@ -34,7 +34,7 @@ from marginalsyn.records.ledger import Ledger
 from marginalsyn.release.sampling import draw
 from marginalsyn.release.statement import Statement
 from marginalsyn.signatures import check_arguments, checked
-from marginalsyn.table.arrow import ArrowStream, frame_of
+from marginalsyn.table.arrow import ArrowStream, in_pandas
 from marginalsyn.table.frames import FrameLayout
 from marginalsyn.table.made import complete
 from marginalsyn.table.schema import Schema
@@ -165,10 +165,9 @@ class Synthesizer(BaseEstimator):
         """
         check_arguments(type(self).__init__, self.get_params(deep=False))
         schema = self._public_schema().stratified(self.by or ())
+        rows = in_pandas(X)
         layout = FrameLayout(X)
-        if isinstance(X, ArrowStream) and not isinstance(X, pd.DataFrame | ibis.Table):
-            X = frame_of(X)
-        X = X if y is None else _joined(X, y, schema)
+        X = rows if y is None else _joined(rows, y, schema)
         budget = Budget(
             eps=self.eps,
             delta=self.delta,

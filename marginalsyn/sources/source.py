@@ -40,7 +40,7 @@ from marginalsyn.sources.formats import (
     read_rows,
     split_sheet,
 )
-from marginalsyn.table.arrow import ArrowStream, arrow_table, frame_of, objects_of
+from marginalsyn.table.arrow import arrow_table, in_pandas, objects_of
 from marginalsyn.table.engine import (
     Connection,
     engine_errors,
@@ -372,16 +372,14 @@ def open_source(
         raise UsageError(f"sep ({sep!r}) must be one character, such as ',' or ';'")
     if encoding is not None and encoding not in ENCODINGS:
         raise UsageError(f"encoding ({encoding!r}) must be one of {', '.join(ENCODINGS)}")
-    if isinstance(data, pd.DataFrame):
-        return FrameSource(data, rename_duplicates)
+    if isinstance(frame := in_pandas(data), pd.DataFrame):
+        return FrameSource(frame, rename_duplicates)
     if isinstance(data, str) and re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", data):
         return TableSource(*open_urls(data, [table])[0])
     if isinstance(data, str | Path):
         return open_files(str(data), sep, encoding or "utf-8", rename_duplicates)
     if isinstance(data, ibis.Table):
         return TableSource("Ibis table", data)
-    if isinstance(data, ArrowStream):
-        return FrameSource(frame_of(data))
     raise UsageError(
         f"data ({type(data).__name__}) must be a DataFrame, a path, a database address "
         "or an Ibis table"

@@ -21,7 +21,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from marginalsyn.errors import SchemaError
+from marginalsyn.errors import SchemaError, UsageError
 
 # The four plain types. A column that needs more than one is a struct of those it needs, in which
 # every row has at most one field; ``encoding`` codes each field as it does a column of that type.
@@ -56,9 +56,17 @@ class ArrowStream(Protocol):
     def __arrow_c_stream__(self) -> object: ...
 
 
-def frame_of(table: ArrowStream) -> pd.DataFrame:
-    """A pandas frame of another library's table."""
-    return pa.table(table).to_pandas(types_mapper=NULLABLE.get)
+def in_pandas(given: Any) -> Any:
+    """Another library's table as a pandas frame; all else, and a table in a database, as it is."""
+    ours = isinstance(given, pd.DataFrame) or type(given).__module__.startswith("ibis.")
+    if ours or not isinstance(given, ArrowStream):
+        return given
+    try:
+        return pa.table(given).to_pandas(types_mapper=NULLABLE.get)
+    except pa.ArrowInvalid:
+        raise UsageError(
+            f"data ({type(given).__name__}) must be a table, not one column: put it into a frame"
+        ) from None
 
 
 def arrow_table(frame: pd.DataFrame, names: Sequence[str]) -> pa.Table:

@@ -19,7 +19,7 @@ import pandas as pd
 import pyarrow as pa
 
 from marginalsyn.errors import ReleaseError
-from marginalsyn.table.arrow import ArrowStream, frame_of
+from marginalsyn.table.arrow import ArrowStream, in_pandas
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.columns import CategoricalColumn, text_of
 from marginalsyn.table.moments import MomentColumn
@@ -115,7 +115,7 @@ class FrameLayout:
             self.dtypes = dict(given.dtypes.items())
         elif isinstance(given, ArrowStream) and self.library != "ibis":
             empty = pa.table(given)[:0]
-            self.dtypes = dict(frame_of(empty).dtypes.items())
+            self.dtypes = dict(in_pandas(empty).dtypes.items())
             self.days = {field.name for field in empty.schema if pa.types.is_date(field.type)}
 
     def fill(self, frame: pd.DataFrame, schema: Schema) -> Any:

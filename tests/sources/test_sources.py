@@ -19,7 +19,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from marginalsyn import PrivateTable, Schema
+from marginalsyn import PrivateTable, Schema, Synthesizer, infer_schema
 from marginalsyn.errors import DataError, MissingExtraError, UsageError
 from marginalsyn.sources import databases
 from marginalsyn.sources import source as sources
@@ -404,3 +404,12 @@ def test_a_packed_file_that_ends_too_early_is_refused(tmp_path: Path) -> None:
         table.unprotected("check").frame()
     path.write_bytes(gzip.compress(text))
     assert len(PrivateTable.open(path, table.schema).unprotected("check").frame()) == 9999
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_single_column_is_refused_in_words(library):
+    column = pytest.importorskip(library).Series([1, 2])
+    schema = Schema.from_domain({"a": 3})
+    for take in (infer_schema, Synthesizer(method="independent", eps=1, schema=schema).fit):
+        with pytest.raises(UsageError, match=r"data \(Series\) must be a table, not one column"):
+            take(column)
