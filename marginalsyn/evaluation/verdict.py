@@ -36,8 +36,8 @@ NAMED = 3
 def _rule(unit: str, fit: float, unfit: float, blind: str = SHUFFLED) -> str:
     return (
         f"fit up to {unit} {fit:g}, or {2 * fit:g} if within {AS_FRESH:g} times that of a fresh "
-        f"sample; not fit from {unfit:g} on, or where {blind} do as well, unless a fresh "
-        "sample is as bad"
+        f"sample, but with care where {blind} do as well and a fresh sample does better; not fit "
+        f"from {unfit:g} on, or beyond these bounds where {blind} do as well"
     )
 
 
@@ -241,13 +241,16 @@ def judge_errors(
 ) -> list[Use]:
     """The word of each column of weights' error, between bounds and next to yardsticks."""
     (fit, unfit), fresh = bounds, yardsticks.get(FRESH)
-    shuffled = yardsticks.get(SHUFFLED)
-    if RELINKED in yardsticks:
-        shuffled = AS_RELINKED * yardsticks[RELINKED]
+    blind = RELINKED if RELINKED in yardsticks else SHUFFLED
+    shuffled = yardsticks.get(blind)
+    if shuffled is not None and blind == RELINKED:
+        shuffled *= AS_RELINKED
     found = []
     for weights, error in errors.items():
         word = word_of(error, fit=fit, unfit=unfit, fresh=fresh, shuffled=shuffled)
-        found.append(Use(use, word, measure, error, None, yardsticks, RULES[use], weights, note))
+        one = Use(use, word, measure, error, None, yardsticks, RULES[use], weights, note)
+        as_well = shuffled is not None and error >= max(shuffled, fresh or 0.0)
+        found += beware([one], f"no better than {blind}") if as_well else [one]
     return found
 
 
@@ -294,7 +297,7 @@ def compare_models(blocks: Mapping[str, Mapping[str, Any]]) -> str:
     known = {case: f["excess risk"] for case, f in found.items() if "excess risk" in f}
     if not known:
         return ""
-    best, worst = min(known, key=lambda c: known[c]), max(known, key=lambda c: known[c])
+    best, worst = min(known, key=known.__getitem__), max(known, key=known.__getitem__)
     return (
         f"Models trained on {best} lose least, an excess risk of {number(known[best])}, "
         f"and those on {worst} most, {number(known[worst])}."

@@ -16,12 +16,15 @@ from marginalsyn.evaluation.headline import words
 from marginalsyn.evaluation.verdict import (
     CARE,
     FIT,
+    FRESH,
     LINEAR,
     RARE,
+    SHUFFLED,
     TABLES,
     TREES,
     UNFIT,
     UNJUDGED,
+    judge_errors,
     judge_learners,
     judge_tables,
     word_of,
@@ -109,6 +112,43 @@ def test_shuffled_columns_are_not_fit_for_tables_and_a_fresh_sample_is() -> None
     told, rows = words(found.fitness())  # type: ignore[misc]
     assert told == ["", TABLES, RARE]
     assert [row[:2] for row in rows] == [["fresh", FIT], ["shuffled", UNFIT]]
+
+
+def test_no_release_is_fit_for_tables_where_shuffled_columns_do_better() -> None:
+    """Columns that are hardly related: errors are small, and those of shuffled columns smaller."""
+    rng = np.random.default_rng(6)
+    a = rng.integers(0, 4, 9000)
+    b = np.where(rng.random(9000) < 0.05, a, rng.integers(0, 4, 9000))
+    frame = pd.DataFrame({"a": a, "b": b})
+    schema = Schema.from_domain({"a": 4, "b": 4})
+    tilted = frame[:4000].assign(a=np.where(rng.random(4000) < 0.03, 0, frame["a"][:4000]))
+    tables = {"fresh": frame[4000:8000], "tilted": tilted.assign(b=rng.permutation(tilted["b"]))}
+    found = evaluate(tables, None, schema, train=frame[1000:], reports=["marginals"])
+    uses = {name: judge_tables(b)[0] for name, b in found.reports["marginals"].items()}
+    assert uses["tilted"].value < 0.1
+    assert uses["tilted"].value > uses["tilted"].yardsticks[SHUFFLED]
+    assert uses["tilted"].word == CARE
+    assert "no better than shuffled columns" in uses["tilted"].words()
+    assert uses["fresh"].word == FIT
+    assert "no better" not in uses["fresh"].words()
+
+
+@pytest.mark.parametrize(
+    ("error", "fresh", "shuffled", "word", "note"),
+    [
+        (0.05, 0.02, 0.04, CARE, "no better than shuffled columns"),
+        (0.05, 0.02, 0.06, FIT, ""),
+        (0.05, 0.06, 0.04, FIT, ""),  # other real rows do no better
+        (0.16, 0.1, 0.155, UNFIT, "no better than shuffled columns"),
+        (0.05, None, None, FIT, ""),
+    ],
+)
+def test_what_shuffled_columns_do_as_well_is_not_fit(
+    error: float, fresh: float | None, shuffled: float | None, word: str, note: str
+) -> None:
+    known = {name: v for name, v in ((FRESH, fresh), (SHUFFLED, shuffled)) if v is not None}
+    (use,) = judge_errors(TABLES, {None: error}, "l1", known, (0.1, 0.3))
+    assert (use.word, use.note) == (word, note)
 
 
 def test_columns_that_wasted_the_budget_are_said_first(tmp_path: Path) -> None:
