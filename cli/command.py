@@ -6,8 +6,7 @@ import dataclasses
 import sys
 import types
 import typing
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +23,6 @@ from marginalsyn.operations.operation import (
     Operation,
     Result,
     Sentence,
-    Session,
     default_method,
     methods,
     summary,
@@ -34,7 +32,6 @@ from marginalsyn.validation import like
 
 if TYPE_CHECKING:
     from marginalsyn.operations.origins import FoundTable
-    from marginalsyn.progress import Progress
     from marginalsyn.records.resume import RunRecorder
     from marginalsyn.records.runs import RunRecord
 
@@ -115,8 +112,7 @@ class MethodCommand(Command):
 
 def options_given(method: str | None, given: Mapping[str, Any]) -> dict[str, Any]:
     """The options of the method that the current command was given; none where none is named."""
-    ctx = click.get_current_context()
-    assert ctx is not None
+    ctx = _context()
     assert isinstance(ctx.command, MethodCommand)
     method = method or ctx.meta.get(METHOD)
     return values_of(ctx.command.config(method), given) if method else {}
@@ -187,12 +183,12 @@ TAKEN = (
 LAST = ("dry_run", "resume", "seed", "out", "format", "force", "quiet", "as_json")
 
 
-def command(kind: Any, name: str | None = None) -> Command:
+def command(kind: Any, name: str) -> Command:
     """The command of an operation."""
     own = {field.name: field for field in fields(kind)}
 
     def call(**given: Any) -> None:
-        notes, as_json = screen.Notes(given.pop("quiet", False)), given.pop("as_json", False)
+        session, as_json = Shell(given.pop("quiet", False)), given.pop("as_json", False)
         dry_run = given.pop("dry_run", False)
         asked = {name: value for name, value in given.items() if name in own}
         for field, value in asked.items():
@@ -201,23 +197,20 @@ def command(kind: Any, name: str | None = None) -> Command:
         if kind.kind:
             knobs = {name: value for name, value in given.items() if name not in own}
             asked["options"] = options_given(asked["method"], knobs)
-        asked_for, session = kind(**asked), Shell(notes)
-        result = asked_for.plan(session) if dry_run else asked_for.run(session)
+        operation = kind(**asked)
+        result = operation.plan(session) if dry_run else operation.run(session)
         if as_json:
             screen.write_json(result.json)
         if not as_json or not (dry_run or kind.json_alone):
-            show(result, notes, blocks=not as_json)
+            show(result, session, blocks=not as_json)
         if result.code:
             raise SystemExit(result.code)
 
     about: dict[str, Any] = {"callback": call, "params": parameters(kind), "help": summary(kind)}
     about |= {"examples": kind.examples, "everyday": kind.everyday}
-    if not kind.kind:
-        return Command(name or kind.__name__.lower(), **about)
-
-    return MethodCommand(
-        name or kind.__name__.lower(), kind=kind.kind, preferred=kind.preferred, **about
-    )
+    if kind.kind:
+        return MethodCommand(name, kind=kind.kind, preferred=kind.preferred, **about)
+    return Command(name, **about)
 
 
 def parameters(kind: Any) -> list[click.Parameter]:
@@ -329,40 +322,48 @@ def _write_rows(block: Csv, notes: screen.Notes) -> None:
         write_csv(block.rows, sys.stdout.buffer)
 
 
-class Shell(Session):
+class Shell(screen.Notes):
     """An operation that runs as a command: it is seen, and resumed by ``--resume``."""
 
     shown = True
 
-    def __init__(self, notes: screen.Notes) -> None:
-        self.say, self.warn = notes.say, notes.warn  # type: ignore[method-assign]
-        self.notes = notes
-
     def resumes(self, run: str) -> bool:
         """Whether the interrupted run that goes on is named like this."""
-        ctx: click.Context = click.get_current_context()  # type: ignore[assignment]
-        card: RunRecord | None = ctx.meta.get(group.CARD)
+        card: RunRecord | None = _context().meta.get(group.CARD)
         return card is not None and card.run.startswith(run)
 
-    def agrees(self, question: str, otherwise: str) -> bool:
-        """Ask on a terminal, by default no; elsewhere it is no."""
-        if sys.stdin.isatty() and sys.stderr.isatty():
-            return click.confirm(question, default=False, err=True)
-        self.warn(otherwise)
-        return False
-
-    @contextmanager
-    def progress(self, given: Progress | None) -> Iterator[Progress]:
-        """A line on a terminal."""
-        del given
-        with self.notes.progress() as progress:
-            yield progress
-
     def keep(
-        self, table: FoundTable, act: str, *, go_on: bool = False, changes: Any = None, **how: Any
+        self, table: FoundTable, act: str, *, resume: bool, go_on: bool = False, options: Any = None
     ) -> RunRecorder | None:
-        """What keeps the answers of the run with the command's options."""
-        del act
-        recorder = group.keep(table.name, self.notes, go_on=go_on, resume=how["resume"])
-        recorder.options.update(changes or {})
-        return recorder
+        """What keeps the answers of the run, or has those of the run that goes on.
+
+        A new run says first which runs of the source were interrupted: what they paid need not be
+        paid again.
+        """
+        from marginalsyn.records.resume import RunRecorder
+        from marginalsyn.records.workspace import Workspace, identify
+
+        del act, options
+        ctx, key = _context(), identify(table.name)
+        # A command's second run is new, though its first one was resumed.
+        card: RunRecord | None = ctx.meta.get(group.CARD) if resume else None
+        if card is None and not go_on:
+            group.warn_of_interrupted(key, self)
+        return RunRecorder(
+            Workspace.here().folder,
+            command=group.command_of(ctx),
+            source=key,
+            resume=card is not None,
+            go_on=go_on,
+            id=card.id if card is not None else "",
+            salt=card.salt if card is not None else "",
+            options=group.recordable(ctx.params, key),
+            warn=self.warn,
+        )
+
+
+def _context() -> click.Context:
+    """That of the command that runs."""
+    ctx = click.get_current_context()
+    assert ctx is not None
+    return ctx

@@ -16,8 +16,7 @@ from marginalsyn.validation import like
 
 if TYPE_CHECKING:
     from marginalsyn.cli.screen import Notes
-    from marginalsyn.records.resume import RunRecorder
-    from marginalsyn.records.runs import RunRecord, UnfinishedRun
+    from marginalsyn.records.runs import UnfinishedRun
 
 CARD = "marginalsyn.cli.card"
 # Options that are given again each time.
@@ -62,34 +61,6 @@ def warn_of_interrupted(source: str, notes: Notes) -> list[UnfinishedRun]:
             f"give it up: 'marginalsyn ledger forget {run.card.id[:8]}'"
         )
     return found
-
-
-def keep(source: str, notes: Notes, *, go_on: bool = False, resume: bool = False) -> RunRecorder:
-    """What keeps this run's answers, or has those of the run that goes on.
-
-    A new run says first which runs of the source were interrupted: what they paid need not be paid
-    again.
-    """
-    from marginalsyn.records.resume import RunRecorder
-    from marginalsyn.records.workspace import Workspace, identify
-
-    ctx: click.Context = click.get_current_context()  # type: ignore[assignment]
-    command, key, folder = command_of(ctx), identify(source), Workspace.here().folder
-    # A command's second run is new, though its first one was resumed.
-    card: RunRecord | None = ctx.meta.get(CARD) if resume else None
-    if card is None and not go_on:
-        warn_of_interrupted(key, notes)
-    return RunRecorder(
-        folder,
-        command=command,
-        source=key,
-        resume=card is not None,
-        go_on=go_on,
-        id=card.id if card is not None else "",
-        salt=card.salt if card is not None else "",
-        options=recordable(ctx.params, key),
-        warn=notes.warn,
-    )
 
 
 def command_of(ctx: click.Context) -> str:

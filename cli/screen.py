@@ -9,7 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
-from marginalsyn.operations.operation import Columns, shown
+import rich_click as click
+
+from marginalsyn.operations.operation import Columns, Session, shown
 from marginalsyn.progress import Silent
 
 if TYPE_CHECKING:
@@ -151,7 +153,7 @@ def _write_renderable(renderable: RenderableType, stream: TextIO | None = None) 
     (stream or sys.stdout).write(text)
 
 
-class Notes:
+class Notes(Session):
     """Messages on stderr; ``quiet`` keeps only warnings."""
 
     def __init__(self, quiet: bool = False) -> None:
@@ -176,9 +178,17 @@ class Notes:
         for text in texts:
             self.warn(text)
 
+    def agrees(self, question: str, otherwise: str) -> bool:
+        """Ask on a terminal, by default no; elsewhere it is no."""
+        if sys.stdin.isatty() and sys.stderr.isatty():
+            return click.confirm(question, default=False, err=True)
+        self.warn(otherwise)
+        return False
+
     @contextmanager
-    def progress(self) -> Iterator[Progress]:
+    def progress(self, given: Progress | None = None) -> Iterator[Progress]:
         """A live line of progress on a terminal; elsewhere a line now and then."""
+        del given
         if self.quiet or not sys.stderr.isatty():
             yield Silent() if self.quiet else LinesOfProgress(self)
             return

@@ -7,21 +7,37 @@ import math
 import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 import rich_click as click
 
-from marginalsyn.cli import screen
-from marginalsyn.operations.drafting import Drafting
+from marginalsyn import defaults
+from marginalsyn.cli.screen import Notes
+from marginalsyn.contract import make_config
+from marginalsyn.drafting.drafted import widest
+from marginalsyn.host import calibrate
 from marginalsyn.operations.origins import PASSWORD, hides_password, shown_name
+from marginalsyn.people.tree import LinkedSchema
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.gdp import eps_of_mu, mu_of_amount
+from marginalsyn.privacy.zcdp import (
+    DEFAULT_DELTA,
+    eps_of,
+    exponential_eps,
+    gaussian_sigma,
+    rho_of,
+)
+from marginalsyn.table.columns import CategoricalColumn
+from marginalsyn.table.moments import MomentColumn
+from marginalsyn.table.schema import Schema
+from marginalsyn.table.unit import MOST_ROWS, ROW
 
 if TYPE_CHECKING:
+    from marginalsyn.cli.start import Start
     from marginalsyn.drafting.draft import Draft, Verdict
-    from marginalsyn.people.tree import LinkedSchema
-    from marginalsyn.table.schema import Schema
 
 # Of the budget's rho: what bounds are bought for.
 BOUNDS_SHARE = 0.2
@@ -30,64 +46,19 @@ DELTA_SHARE = 0.2
 PASSWORD_VARIABLE = "PGPASSWORD"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Choices(Drafting):
-    """What the user decided: how the draft is made, and the options of the commands that follow."""
+# Of the rows: what lies outside of bounds that are bought, on either side.
+TAIL = 0.03
 
-    data: str
-    eps: float
-    method: str
-    holdout: float
-    public: Path | None
-    out: Path
-    schema_path: Path
-    evaluation: Path
-    drafted: bool = True
-    as_input: bool = True
-    bought: tuple[str, ...] = ()
-    tail: float = 0.03
-    open: bool = False
-    # Of linked tables: what was said of links, and how many rows of a parent count, by table.
-    several: bool = False
-    links: Mapping[str, str] = field(default_factory=dict)
-    most: Mapping[str, int] = field(default_factory=dict)
 
-    @property
-    def bounds_eps(self) -> float:
-        """What bounds are bought for."""
-        from marginalsyn.privacy.zcdp import DEFAULT_DELTA, eps_of
-
-        return _floor(eps_of(BOUNDS_SHARE * self._rho, DEFAULT_DELTA))
-
-    @property
-    def rest_eps(self) -> float:
-        """What the release is made for: with the bounds it costs no more than all."""
-        from marginalsyn.privacy.gdp import eps_of_mu, mu_of_amount
-        from marginalsyn.privacy.zcdp import DEFAULT_DELTA
-
-        if not self.bought:
-            return self.eps
-        # In rho, in which the bounds are cheaper; a release whose price is mu costs mu^2 / 2.
-        mu = mu_of_amount((1 - BOUNDS_SHARE) * self._rho)
-        return _floor(eps_of_mu(mu, self._spare * DEFAULT_DELTA))
-
-    @property
-    def _spare(self) -> float:
-        """The share of delta that is not for private categories."""
-        return 1 - DELTA_SHARE if self.open else 1.0
-
-    @property
-    def _rho(self) -> float:
-        """What bounds and release may cost together."""
-        from marginalsyn.privacy.zcdp import DEFAULT_DELTA, rho_of
-
-        return rho_of(self.eps, self._spare * DEFAULT_DELTA)
-
-    @property
-    def bounded_path(self) -> Path:
-        """The schema with the bounds that were bought."""
-        name = self.schema_path.name.removesuffix(".schema.json")
-        return self.schema_path.with_name(f"{name}.bounds.schema.json")
+def split(choices: Start) -> tuple[float, float]:
+    """What bounds are bought for, and what the release is made for: together no more than all."""
+    if not choices.bought:
+        return 0.0, choices.eps
+    delta = DEFAULT_DELTA * (1 - DELTA_SHARE if choices.open else 1.0)
+    rho = rho_of(choices.eps, delta)
+    # In rho, in which the bounds are cheaper; a release whose price is mu costs mu^2 / 2.
+    mu = mu_of_amount((1 - BOUNDS_SHARE) * rho)
+    return _floor(eps_of(BOUNDS_SHARE * rho, DEFAULT_DELTA)), _floor(eps_of_mu(mu, delta))
 
 
 def _floor(eps: float) -> float:
@@ -96,14 +67,15 @@ def _floor(eps: float) -> float:
     return math.floor(eps * 10.0**digits) / 10.0**digits
 
 
-def commands(choices: Choices, force: bool, *, go_on: bool = False) -> list[tuple[str, list[str]]]:
-    """The plain commands that do what was decided."""
-    from marginalsyn.table.unit import ROW
-
-    sep = ["--sep", choices.sep] if choices.sep else []
-    path = choices.bounded_path if choices.bought else choices.schema_path
+def commands(choices: Start, schema: Path) -> list[tuple[str, list[str]]]:
+    """The plain commands that do what was decided with the schema in a file."""
+    sep, (bounds_eps, rest_eps) = ["--sep", choices.sep] if choices.sep else [], split(choices)
+    path = schema
+    if choices.bought:
+        # With the bounds that are bought.
+        path = schema.with_name(f"{schema.name.removesuffix('.schema.json')}.bounds.schema.json")
     made = ["--data", choices.data, "--schema", str(path)]
-    made += ["--method", choices.method, "--eps", f"{choices.rest_eps:g}"]
+    made += ["--method", choices.method, "--eps", f"{rest_eps:g}"]
     made += ["--out", str(choices.out)]
     made += sep
     if choices.holdout:
@@ -112,21 +84,21 @@ def commands(choices: Choices, force: bool, *, go_on: bool = False) -> list[tupl
         made += ["--unit", ROW]
     made += ["--as-input"] * choices.as_input
     made += ["--accept-nonprivate-schema"] * choices.drafted
-    made += ["--go-on"] * (go_on and not choices.several) + ["--force"] * force
-    judged = [str(choices.out), "--out", str(choices.evaluation), "--force"]
+    # Where nothing is asked, columns that are nearly all missing were pointed out before.
+    made += ["--go-on"] * (choices.yes and not choices.several) + ["--force"] * choices.force
+    judged = [str(choices.out), "--out", defaults.EVALUATION, "--force"]
     if not choices.holdout:
         judged.append("--in-sample")
     found = [("generate", made), ("evaluate", judged)]
     if choices.bought:
-        bounds = [choices.data, str(choices.schema_path), "--eps", f"{choices.bounds_eps:g}"]
+        bounds = [choices.data, str(schema), "--eps", f"{bounds_eps:g}"]
         bounds += [word for name in choices.bought for word in ("--column", name)]
-        bounds += ["--tail", f"{choices.tail:g}", "--widening", "--out", str(path), "--force"]
-        bounds += sep
+        bounds += ["--tail", f"{TAIL:g}", "--widening", "--out", str(path), "--force", *sep]
         found.insert(0, ("schema buy-bounds", bounds))
     return found
 
 
-def script(commands: Sequence[tuple[str, Sequence[str]]], choices: Choices) -> str:
+def script(commands: Sequence[tuple[str, Sequence[str]]], choices: Start) -> str:
     """The commands as a file for a shell; a database's password is left out."""
     shown = shown_name(choices.data)
     lines = ["#!/bin/sh", "# Spends the budget again, for a release in another folder.", "set -e"]
@@ -170,14 +142,7 @@ def run(name: str, arguments: list[str]) -> None:
     """Another command of ours, as if it had been typed."""
     from marginalsyn.cli.main import cli
 
-    with click.Context(cli, info_name="marginalsyn") as parent:
-        command: click.Command | None = cli
-        for word in name.split():
-            assert isinstance(command, click.Group)
-            command = command.get_command(parent, word)
-        assert command is not None
-        with command.make_context(name, list(arguments), parent=parent) as ctx:
-            command.invoke(ctx)
+    cli.main([*name.split(), *arguments], prog_name="marginalsyn", standalone_mode=False)
 
 
 # The share of rows in the wrong place from which a column is not worth its noise.
@@ -225,12 +190,6 @@ def foresee(schema: Schema | LinkedSchema, method: str, eps: float, rows: int) -
         >>> foresee(Schema.from_domain({"a": 10}), "independent", 1.0, 50).useless
         ['a']
     """
-    from marginalsyn.contract import make_config
-    from marginalsyn.host import calibrate
-    from marginalsyn.people.tree import LinkedSchema
-    from marginalsyn.privacy.budget import Budget
-    from marginalsyn.privacy.zcdp import gaussian_sigma
-
     mechanism = calibrate(make_config(method), schema, Budget(eps=eps))[0]
     if isinstance(schema, LinkedSchema):
         mechanism = mechanism.mechanisms[schema.root.name]
@@ -282,8 +241,6 @@ def settled(schema: Schema) -> Schema:
 
     How coarse they are depends on no row: the number of rows is private.
     """
-    from marginalsyn.table.moments import MomentColumn
-
     bins: dict[str, int | str] = {}
     for column in schema.columns:
         if isinstance(column, MomentColumn):
@@ -326,7 +283,7 @@ def ask_whence(
         schemas: of one table, or of linked tables by name.
         possible: the answers to each question, of which the first is proposed.
     """
-    notes, answers = screen.Notes(), {}
+    notes, answers = Notes(), {}
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for table, schema in schemas.items():
         for group, columns in read_off(schema).items():
@@ -355,8 +312,6 @@ def prompt(text: str) -> str:
 
 def prompt_most(whose: str, default: int) -> int:
     """How many rows are to be counted at most, which no column may say."""
-    from marginalsyn.table.unit import MOST_ROWS
-
     text = (
         f"At most how many rows of {whose} are to be counted? A public number; no column tells it"
     )
@@ -377,10 +332,6 @@ def sourced(schema: Schema, answers: Mapping[str, str]) -> tuple[Schema, list[st
 
     It is public where nothing of it is a leak.
     """
-    from marginalsyn.drafting.drafted import widest
-    from marginalsyn.table.columns import CategoricalColumn
-    from marginalsyn.table.schema import Schema
-
     columns = []
     bought = []
     kept = ("name", "description", "nullable", "missing_tokens")
@@ -405,14 +356,13 @@ def sourced(schema: Schema, answers: Mapping[str, str]) -> tuple[Schema, list[st
     return Schema(**found), bought
 
 
-def describe(
-    choices: Choices, draft: Draft, schema: Schema, seconds: float, notes: screen.Notes
-) -> None:
+def describe(choices: Start, draft: Draft, schema: Schema, seconds: float, notes: Notes) -> None:
     """What the budget will buy and what would come out missing or useless, before it is spent."""
     whole = draft.rows if schema.unit is None else draft.distinct[schema.unit.column]
     many = "rows" if schema.unit is None else "persons"
     seen = max(1, round(whole * (1 - choices.holdout)))
-    forecast = foresee(schema, choices.method, choices.rest_eps, seen)
+    bounds_eps, rest_eps = split(choices)
+    forecast = foresee(schema, choices.method, rest_eps, seen)
     warn_of_columns(draft.verdicts, notes)
     for name in forecast.useless:
         notes.warn(
@@ -441,10 +391,12 @@ def describe(
         notes.warn(DRAFTED)
     if choices.bought:
         notes.say(
-            f"bounds of {', '.join(choices.bought)} are bought at eps {choices.bounds_eps:g}, out "
+            f"bounds of {', '.join(choices.bought)} are bought at eps {bounds_eps:g}, out "
             "of the whole"
         )
-        needed = rows_for_bounds(choices)
+        # What lies outside must be unlikely to be drawn.
+        each = exponential_eps(Budget(eps=bounds_eps).rho / (2 * len(choices.bought)))
+        needed = math.ceil(2 * math.log(20 * CELLS) / (TAIL * each))
         if seen < needed:
             notes.warn(
                 f"bought bounds would mostly be noise: {seen:,} {many} are fewer than about "
@@ -455,7 +407,7 @@ def describe(
         notes.say("no label: --label COLUMN adds how well models learn from the release")
 
 
-def warn_of_columns(verdicts: Sequence[Verdict], notes: screen.Notes, prefix: str = "") -> None:
+def warn_of_columns(verdicts: Sequence[Verdict], notes: Notes, prefix: str = "") -> None:
     """Point out columns that are hardly worth their budget, or taken for the wrong kind."""
     for verdict in verdicts:
         name = f"{prefix}{verdict.name}"
@@ -471,7 +423,7 @@ def warn_of_columns(verdicts: Sequence[Verdict], notes: screen.Notes, prefix: st
             )
 
 
-def warn_of_few(whole: int, holdout: float, many: str, notes: screen.Notes) -> None:
+def warn_of_few(whole: int, holdout: float, many: str, notes: Notes) -> None:
     """Point out that too few would be held out to evaluate a release on."""
     expected = whole * holdout
     if holdout and expected < FEWEST_HELD_OUT:
@@ -479,15 +431,6 @@ def warn_of_few(whole: int, holdout: float, many: str, notes: screen.Notes) -> N
             f"about {expected:.0f} of {whole:,} {many} would be held out, perhaps none: too few to "
             "evaluate a release on; raise --holdout, or test in sample with --holdout 0"
         )
-
-
-def rows_for_bounds(choices: Choices) -> int:
-    """About how many rows bought bounds need: what lies outside must be unlikely to be drawn."""
-    from marginalsyn.privacy.budget import Budget
-    from marginalsyn.privacy.zcdp import exponential_eps
-
-    each = exponential_eps(Budget(eps=choices.bounds_eps).rho / (2 * len(choices.bought)))
-    return math.ceil(2 * math.log(20 * CELLS) / (choices.tail * each))
 
 
 def _minutes(read: float, columns: int, method: str) -> str:

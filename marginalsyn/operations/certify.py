@@ -149,7 +149,9 @@ class Certify(Paid, OfTable, OfRelease["releases.Release"]):
             buy: Any = partial(certify_measured, **self._about())
         else:
             buy = _moments().certify_release
-        with self.paying(session, table, changes={"release": str(release.path)}) as tools:
+        with self.paying(session, table) as tools:
+            if (recorder := tools["recorder"]) is not None:
+                recorder.options["release"] = str(release.path)
             rows = table.open(budget.neighbours)
             done = buy(rows, release, budget, label=self.label, **tools)
         found = _measured_result(done) if self.measured else _result(done)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import KW_ONLY, dataclass, fields
 from functools import partial
@@ -312,7 +312,6 @@ class Paid(Reported):
         *,
         keeps: bool = True,
         go_on: bool = False,
-        changes: Mapping[str, Any] | None = None,
     ) -> Iterator[dict[str, Any]]:
         """What a mechanism takes with its table; what it pays for is kept until it has ended.
 
@@ -321,7 +320,6 @@ class Paid(Reported):
             table: that pays; None where nothing is read.
             keeps: whether answers are kept.
             go_on: as for :meth:`Session.keep`.
-            changes: options of the shell with which it is resumed, where they are others.
         """
         from marginalsyn.operations.origins import accounted
         from marginalsyn.privacy.noise import make_noise
@@ -330,9 +328,7 @@ class Paid(Reported):
             session.warn(SEEDED.format(self.seed))
         recorder = None
         if table is not None and keeps:
-            recorder = session.keep(
-                table, self.act, resume=self.resume, go_on=go_on, changes=changes
-            )
+            recorder = session.keep(table, self.act, resume=self.resume, go_on=go_on)
         with (
             accounted(table.ledger if table is not None else None, recorder),
             recorder or nullcontext(),

@@ -161,7 +161,6 @@ class Session:
         resume: bool,
         go_on: bool = False,
         options: Mapping[str, Any] | None = None,
-        changes: Mapping[str, Any] | None = None,
     ) -> RunRecorder | None:
         """What keeps the answers of a run; nothing where its charge is forgotten as well.
 
@@ -172,7 +171,6 @@ class Session:
             go_on: do not stop where columns would waste the budget; a run with the same options
                 that stopped there goes on.
             options: what a run that stopped is known by.
-            changes: options of the shell with which the run is resumed.
         """
         from marginalsyn.records.resume import RunRecorder
         from marginalsyn.records.workspace import Workspace, identify

@@ -1,0 +1,322 @@
+"""What ``start`` drafts, asks and shows of one table, or of a folder of linked tables."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import rich_click as click
+
+from marginalsyn.cli import start_forecast
+from marginalsyn.cli.screen import Notes
+from marginalsyn.cli.start import Start
+from marginalsyn.cli.start_forecast import LEAK, PUBLIC, prompt, prompt_most
+from marginalsyn.drafting.draft import Draft, described, draft_schema
+from marginalsyn.drafting.drafted import KINDS
+from marginalsyn.errors import MarginalsynError, UsageError
+from marginalsyn.operations.drafting import (
+    asked_of,
+    missing_of,
+    pairs_of,
+    refuse_useless,
+    repeats_caution,
+    verdicts,
+    with_unit_asked,
+    without_lost_columns,
+)
+from marginalsyn.operations.generate import Generate
+from marginalsyn.operations.linked_draft import LinkedDraft, draft_linked, read_tables
+from marginalsyn.operations.operation import Facts
+from marginalsyn.operations.origins import labelled, shown_name, with_unit
+from marginalsyn.people.tree import LinkedSchema
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.table.schema import Schema
+from marginalsyn.table.unit import ROW
+from marginalsyn.validation import like
+
+# Linked tables have no purchases: what the rows show is public, or it is taken from them.
+ANSWERS = {group: (LEAK, PUBLIC) for group in start_forecast.ANSWERS}
+# Options of one table, by the fields of what names it.
+SINGLE = ("unit", "max_rows", "order")
+
+
+def prepared(choices: Start, vouched: Schema | None, notes: Notes) -> tuple[Start, Schema]:
+    """The schema of one table, drafted and asked about, after what is to come was shown."""
+
+    def read(known: Start) -> Draft:
+        with notes.progress() as progress:
+            progress.report("read", text=start_forecast.stem(choices.data))
+            if vouched is not None:
+                public = with_unit(labelled(vouched, known.label), known)
+                return described(choices.data, public, sep=choices.sep)
+            return draft_schema(choices.data, sep=choices.sep, **asked_of(known))
+
+    began = time.monotonic()
+    draft = read(choices)
+    seconds = time.monotonic() - began
+    refuse_useless(draft, shown_name(choices.data), choices.public)
+    notes.say(verdicts(draft))
+    if not choices.yes:
+        choices, draft = _ask(choices, draft, read)
+        # Persons are counted in the column that was named.
+        draft = read(choices) if vouched is not None else draft
+    elif choices.unit is None and draft.schema.unit is None:
+        notes.warn_all(repeats_caution(draft.repeats))
+    schema = draft.schema
+    if vouched is None:
+        if choices.yes:
+            notes.warn_all(
+                f"{one} may mean missing: --missing {one.name}={one.value:g} takes it so"
+                for one in draft.codes
+                if not one.clear and one.name not in choices.missing
+            )
+        schema = _without_lost(choices, start_forecast.settled(schema), draft, notes)
+        if not choices.yes:
+            schema, bought = start_forecast.sourced(schema, start_forecast.ask_whence({"": schema}))
+            choices = replace(choices, bought=bought)
+    schema = with_unit_asked(choices, schema, draft)
+    choices = replace(choices, drafted=schema.drafted_from_data, open=bool(schema.open))
+    start_forecast.describe(choices, draft, schema, seconds, notes)
+    return choices, schema
+
+
+def _without_lost(choices: Start, schema: Schema, draft: Draft, notes: Notes) -> Schema:
+    """The draft without columns that the budget cannot keep, which are named."""
+    whole = with_unit_asked(choices, schema, draft)
+    units = draft.rows if whole.unit is None else draft.distinct[whole.unit.column]
+    found, said = without_lost_columns(
+        whole,
+        draft.texts,
+        Budget(eps=choices.eps),
+        round(units * (1 - choices.holdout)),
+        (*choices.keep, *choices.kinds),
+    )
+    notes.warn_all(said)
+    return found.with_unit(None) if schema.unit is None and found.unit is not None else found
+
+
+def _ask(choices: Start, draft: Draft, read: Callable[[Start], Draft]) -> tuple[Start, Draft]:
+    """What only the user can know: wrong kinds, the label, who a row is about."""
+    notes = Notes()
+
+    def changed(quiet: bool = False, **fields: Any) -> bool:
+        nonlocal choices, draft
+        try:
+            new = replace(choices, **fields)
+            draft, choices = read(new), new
+        except MarginalsynError as error:
+            notes.warn_all([] if quiet else [str(error)])
+            return False
+        return True
+
+    columns = "Columns to change, as NAME=KIND or NAME=drop (Enter: none)"
+    if choices.public is None:
+        notes.say(f"kinds: {', '.join(KINDS)}, drop")
+    while choices.public is None and (typed := prompt(columns)):
+        before = draft
+        try:
+            pairs = dict(pairs_of(typed))
+        except UsageError as error:
+            notes.warn(str(error))
+            continue
+        # What is right is kept where something else is wrong.
+        if not changed(kinds={**choices.kinds, **pairs}, quiet=len(pairs) > 1) and len(pairs) > 1:
+            for name, kind in pairs.items():
+                changed(kinds={**choices.kinds, name: kind})
+        if draft is not before:
+            notes.say(verdicts(draft))
+    _ask_missing(choices, draft, changed)
+    label = "The column that models predict (Enter: none)"
+    while draft.schema.label is None and (typed := prompt(label)):
+        changed(label=typed)
+    if choices.unit is None and draft.schema.unit is None:
+        column, most = _ask_unit(draft)
+        choices = replace(choices, unit=column, max_rows=most)
+    return choices, draft
+
+
+def _ask_missing(choices: Start, draft: Draft, changed: Callable[..., bool]) -> None:
+    """Whether numbers that stand alone mean missing; the clear ones are proposed."""
+    codes = [one for one in draft.codes if one.name not in choices.missing]
+    if not codes:
+        return
+    Notes().say(f"numbers that may mean missing: {', '.join(map(str, codes))}")
+    clear = ", ".join(f"{one.name}={one.value:g}" for one in codes if one.clear) or "none"
+    while typed := prompt(f"Which do, as NAME=VALUE, or none (Enter: {clear})"):
+        try:
+            pairs = [] if typed.lower() == "none" else pairs_of(typed)
+            found = missing_of([f"{name}={value}" for name, value in pairs])
+        except UsageError as error:
+            Notes().warn(str(error))
+            continue
+        none: dict[str, tuple[float, ...]] = {one.name: () for one in codes}
+        if changed(missing={**choices.missing, **none, **found}):
+            return
+
+
+def _ask_unit(draft: Draft) -> tuple[str, int | None]:
+    """Ask whether each row is a person of its own, or one of several rows of a person."""
+    notes = Notes()
+    seen = draft.repeats[0].name if draft.repeats else ""
+    if seen:
+        notes.warn(f"{seen} looks as if it identifies persons: {draft.repeats[0]}")
+    if click.confirm("Is every person in one row at most?", default=not seen, err=True):
+        return ROW, None
+    while True:
+        hint = f"Enter: {seen}; row: rows are meant" if seen else "Enter: rows are meant"
+        text = f"The column that identifies persons ({hint})"
+        found = prompt(text) or seen or ROW
+        if found == ROW:
+            notes.warn("the promise is for one row: a person with k rows is protected k times less")
+            return ROW, None
+        if found in draft.distinct:
+            return found, prompt_most("a person", 20)
+        notes.warn(f"unit ({found}) must be a column of the table{like(found, draft.distinct)}")
+
+
+def prepared_linked(
+    choices: Start, vouched: LinkedSchema | None, notes: Notes
+) -> tuple[Start, LinkedSchema]:
+    """The schema of the tables, drafted and asked about, after what is to come was shown."""
+    for name in SINGLE:
+        if (value := getattr(choices, name)) is not None:
+            flag = "--" + name.replace("_", "-")
+            raise UsageError(
+                f"{flag} ({value}) is for one table: of linked tables the rows of the root are "
+                "the persons, each with all rows linked to it"
+            )
+    if vouched is not None:
+        tree, persons = _labelled(vouched, choices.label), None
+        draft = LinkedDraft(tree, ())
+    else:
+        with notes.progress() as progress:
+            progress.report("read", text=choices.data)
+            frames = read_tables(choices.data, choices.sep, choices.rename_duplicates)
+
+        def read(known: Start) -> LinkedDraft:
+            with notes.progress() as progress:
+                progress.report("read", text=choices.data)
+                return draft_linked(frames, links=known.links, most=known.most, **asked_of(known))
+
+        draft = read(choices)
+        _show(draft, notes)
+        if not choices.yes:
+            choices, draft = _ask_linked(choices, draft, read, notes)
+        settled = {t.name: start_forecast.settled(t.schema) for t in draft.tree.tables if t.schema}
+        if not choices.yes:
+            answers = start_forecast.ask_whence(settled, ANSWERS)
+            settled = {n: start_forecast.sourced(one, answers)[0] for n, one in settled.items()}
+        tables = [replace(t, schema=settled.get(t.name)) for t in draft.tree.tables]
+        tree, persons = LinkedSchema(tuple(tables), draft.tree.title), len(frames[tables[0].name])
+    choices = replace(choices, drafted=tree.drafted_from_data)
+    _describe(choices, draft, tree, persons, notes)
+    return choices, tree
+
+
+def _labelled(tree: LinkedSchema, label: str | None) -> LinkedSchema:
+    """The tables with another label of the root."""
+    if label is None or tree.root.schema is None:
+        return tree
+    root = replace(tree.root, schema=labelled(tree.root.schema, label))
+    return replace(tree, tables=(root, *tree.tables[1:]))
+
+
+def _show(draft: LinkedDraft, notes: Notes) -> None:
+    notes.say(draft.verdicts())
+    notes.say()
+    notes.say(draft.links())
+    notes.warn_all(draft.remarks)
+
+
+def _ask_linked(
+    choices: Start,
+    draft: LinkedDraft,
+    read: Callable[[Start], LinkedDraft],
+    notes: Notes,
+) -> tuple[Start, LinkedDraft]:
+    """What only the user can know: wrong kinds and links, the label, how many rows count."""
+
+    def changed(text: str, change: Callable[[str], dict[str, Any]], again: bool = True) -> None:
+        nonlocal choices, draft
+        while typed := prompt(text):
+            try:
+                new = replace(choices, **change(typed))
+                draft, choices = read(new), new
+            except MarginalsynError as error:
+                notes.warn(str(error))
+            else:
+                _show(draft, notes)
+                if not again:
+                    return
+
+    changed(
+        "Links to change, as TABLE=PARENT.COLUMN, TABLE=root, TABLE=drop or TABLE.key=COLUMN "
+        "(Enter: none)",
+        lambda typed: {"links": {**(choices.links or {}), **dict(pairs_of(typed))}},
+    )
+    changed(
+        "Columns to change, as TABLE.NAME=KIND or TABLE.NAME=drop (Enter: none)",
+        lambda typed: {"kinds": {**choices.kinds, **dict(pairs_of(typed))}},
+    )
+    root = draft.tree.root
+    if root.schema is not None and root.schema.label is None:
+        changed(
+            f"The column of {root.name} that models predict (Enter: none)",
+            lambda typed: {"label": typed},
+            again=False,
+        )
+    for table in draft.tree.tables[1:]:
+        number = prompt_most(f"{table.name} for one row of {table.parent}", table.max_children)
+        choices = replace(choices, most={**(choices.most or {}), table.name: number})
+    return choices, read(choices)
+
+
+def _describe(
+    choices: Start,
+    draft: LinkedDraft,
+    tree: LinkedSchema,
+    persons: int | None,
+    notes: Notes,
+) -> None:
+    """What the budget is spent on, as ``generate --dry-run`` shows it, and what to look out for."""
+    for table, one in draft.drafts.items():
+        if one is not None:
+            start_forecast.warn_of_columns(one.verdicts, notes, prefix=f"{table}.")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(choices.public or Path(folder) / "schema.json")
+        if choices.public is None:
+            tree.write(path)
+        plan = Generate(
+            data=choices.data,
+            schema=path,
+            eps=choices.eps,
+            method=choices.method,
+            holdout=choices.holdout,
+            sep=choices.sep,
+            accept_nonprivate_schema=True,
+        ).plan(notes)
+    for block in plan.text:
+        if isinstance(block, Facts):
+            for name, value in block.pairs:
+                notes.say(f"{name.lower() + ':' if name else '':<10} {value}")
+        else:
+            notes.say(block)
+    notes.warn_all(plan.warnings)
+    if choices.holdout:
+        notes.say(f"held out:  {choices.holdout:.0%} of the persons, for the evaluation")
+    if persons is not None:
+        seen = max(1, round(persons * (1 - choices.holdout)))
+        notes.say(
+            start_forecast.foresee(tree, choices.method, choices.eps, seen).text(
+                seen, f"rows of {tree.root.name}"
+            )
+        )
+        start_forecast.warn_of_few(persons, choices.holdout, "persons", notes)
+    if tree.drafted_from_data:
+        notes.warn(start_forecast.DRAFTED)
+    if tree.root.schema is None or tree.root.schema.label is None:
+        notes.say("no label: --label COLUMN adds how well models learn from the release")
