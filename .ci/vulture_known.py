@@ -8,6 +8,9 @@ _.model_config
 _.format_epilog
 _.command_class
 
+# The codec names its queries.
+_._prepared
+
 # Python asks a module for the names that it loads late.
 __getattr__
 __dir__

@@ -333,7 +333,7 @@ class Shell(screen.Notes):
         return card is not None and card.run.startswith(run)
 
     def keep(
-        self, table: FoundTable, act: str, *, resume: bool, go_on: bool = False, options: Any = None
+        self, table: FoundTable, act: str, *, resume: bool, go_on: bool = False, **_: Any
     ) -> RunRecorder | None:
         """What keeps the answers of the run, or has those of the run that goes on.
 
@@ -343,21 +343,22 @@ class Shell(screen.Notes):
         from marginalsyn.records.resume import RunRecorder
         from marginalsyn.records.workspace import Workspace, identify
 
-        del act, options
+        del act
         ctx, key = _context(), identify(table.name)
+        command, options = group.command_of(ctx), group.recordable(ctx.params, key)
         # A command's second run is new, though its first one was resumed.
         card: RunRecord | None = ctx.meta.get(group.CARD) if resume else None
         if card is None and not go_on:
             group.warn_of_interrupted(key, self)
         return RunRecorder(
             Workspace.here().folder,
-            command=group.command_of(ctx),
+            command=command,
             source=key,
             resume=card is not None,
             go_on=go_on,
             id=card.id if card is not None else "",
             salt=card.salt if card is not None else "",
-            options=group.recordable(ctx.params, key),
+            options=options,
             warn=self.warn,
         )
 

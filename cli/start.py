@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from http.client import HTTPException
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.error import URLError
 from urllib.parse import unquote, urlsplit
 from urllib.request import Request, urlopen
@@ -207,7 +207,9 @@ class Start(Drafting, Operation[None]):
         method = self.method or default_method(Generate)
         make_config(method)
         Budget(eps=self.eps)
-        vouched = _vouched_for(self.public, self.data, [*self.kinds, *self.keep, *self.missing])
+        vouched: Any = _vouched_for(
+            self.public, self.data, [*self.kinds, *self.keep, *self.missing]
+        )
         data = brought(self.data, session)
         several = isinstance(vouched, LinkedSchema) or (vouched is None and holds_several(data))
         data = data if several else table_of(data)

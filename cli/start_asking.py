@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +27,6 @@ from marginalsyn.operations.drafting import (
     repeats_caution,
     verdicts,
     with_unit_asked,
-    without_lost_columns,
 )
 from marginalsyn.operations.generate import Generate
 from marginalsyn.operations.linked_draft import LinkedDraft, draft_linked, read_tables
@@ -34,10 +34,15 @@ from marginalsyn.operations.operation import Facts
 from marginalsyn.operations.origins import labelled, shown_name, with_unit
 from marginalsyn.people.tree import LinkedSchema
 from marginalsyn.privacy.budget import Budget
+from marginalsyn.purchases.categories import Categories
+from marginalsyn.table.columns import CategoricalColumn
 from marginalsyn.table.schema import Schema
 from marginalsyn.table.unit import ROW
 from marginalsyn.validation import like
 
+# Of a column whose categories are bought: the share of rows in one of them from which all is well,
+# and that below which it is not worth its budget.
+WELL, LEAST = 0.5, 0.2
 # Linked tables have no purchases: what the rows show is public, or it is taken from them.
 ANSWERS = {group: (LEAK, PUBLIC) for group in start_forecast.ANSWERS}
 # Options of one table, by the fields of what names it.
@@ -84,19 +89,64 @@ def prepared(choices: Start, vouched: Schema | None, notes: Notes) -> tuple[Star
     return choices, schema
 
 
-def _without_lost(choices: Start, schema: Schema, draft: Draft, notes: Notes) -> Schema:
-    """The draft without columns that the budget cannot keep, which are named."""
-    whole = with_unit_asked(choices, schema, draft)
-    units = draft.rows if whole.unit is None else draft.distinct[whole.unit.column]
-    found, said = without_lost_columns(
-        whole,
-        draft.texts,
-        Budget(eps=choices.eps),
-        round(units * (1 - choices.holdout)),
-        (*choices.keep, *choices.kinds),
-    )
-    notes.warn_all(said)
-    return found.with_unit(None) if schema.unit is None and found.unit is not None else found
+def _without_lost(choices: Start, drafted: Schema, draft: Draft, notes: Notes) -> Schema:
+    """The draft without columns that would come out as OTHER, or with shorter values in them.
+
+    It reads how often the texts of columns occur whose categories the release is to buy, so the
+    result is a draft, too. What changes is named.
+    """
+    schema, budget = with_unit_asked(choices, drafted, draft), Budget(eps=choices.eps)
+    units = draft.rows if schema.unit is None else draft.distinct[schema.unit.column]
+    # What the release sees: rows, or persons where these are protected.
+    seen, kept = round(units * (1 - choices.holdout)), (*choices.keep, *choices.kinds)
+    for name in [name for name in schema.open if name in draft.texts and name not in kept]:
+        column = schema.column(name)
+        assert isinstance(column, CategoricalColumn)
+        counts = draft.texts[name]
+        total = max(sum(count for _, count in counts), 1)
+        lengths = [column.prefixes, *((length,) for length in reversed(column.prefixes))]
+        options = [column] + [
+            column.model_copy(update={"prefixes": one, "shorten": True}) for one in lengths if one
+        ]
+        shares = []
+        for choice in options:
+            plan = Categories.within(_with_column(schema, choice), budget)
+            assert isinstance(plan, Categories)
+            # In rows of the file: a person's rows count as one together.
+            needed = plan.least * total / max(seen, 1)
+            left, found, levels = dict(counts), 0, []
+            for length in plan.lengths[name]:
+                sums: Counter[str] = Counter()
+                for text, count in left.items():
+                    sums[text[:length]] += count
+                found += sum(count for count in sums.values() if count >= needed)
+                left = {text: n for text, n in left.items() if sums[text[:length]] < needed}
+                levels.append(found / total)
+            # Whole texts that are hardly listed are not worth counting.
+            whole = choice is not column or levels[0] >= LEAST
+            shares.append(levels[-1] if whole else levels[0])
+        best = next((at for at, share in enumerate(shares) if share >= WELL), None)
+        best = max(range(len(shares)), key=lambda at: shares[at]) if best is None else best
+        why = f"of its {len(counts):,} texts those of {needed:.0f} rows or more would be listed"
+        if shares[best] < LEAST and len(schema.columns) > 2 and name != schema.label:
+            notes.warn(f"{name} is left out: {why}, {shares[0]:.0%} of the rows; --keep {name}")
+            reasons = {**schema.drop_reasons, name: "too many values for so few rows"}
+            schema = schema.select([one for one in schema.names if one != name])
+            schema = schema.model_copy(update={"drop_reasons": reasons})
+        elif best:
+            schema = _with_column(schema, options[best])
+            long = " or ".join(map(str, options[best].prefixes))
+            notes.warn(
+                f"{name} is shortened to {long} characters: {why}, {shares[0]:.0%} of the rows, "
+                f"and {shares[best]:.0%} of the shortened ones; --keep {name} leaves it as it is"
+            )
+    return schema.with_unit(None) if drafted.unit is None and schema.unit is not None else schema
+
+
+def _with_column(schema: Schema, column: CategoricalColumn) -> Schema:
+    """The schema with one column replaced."""
+    columns = tuple(column if one.name == column.name else one for one in schema.columns)
+    return schema.model_copy(update={"columns": columns})
 
 
 def _ask(choices: Start, draft: Draft, read: Callable[[Start], Draft]) -> tuple[Start, Draft]:

@@ -12,6 +12,8 @@ from importlib import import_module
 from inspect import isfunction
 from typing import TYPE_CHECKING, Any
 
+from marginalsyn import defaults as defaults
+
 if TYPE_CHECKING:
     from types import ModuleType
 

@@ -197,7 +197,7 @@ def generate(
     schema = table.schema
     check_schema(schema, accept_nonprivate_schema=accept_nonprivate_schema)
     check_takes_reference(config, references)
-    if table.holdout and isinstance(schema, Schema) and schema.public_rows is not None:
+    if isinstance(schema, Schema) and schema.public_rows is not None and table.holdout:
         raise UsageError(
             "margins (counts) must be relative where rows are held out, for they count those, too: "
             'add "relative": true, or open the table with schema.with_margins([], relative=True). '
@@ -219,6 +219,13 @@ def generate(
         frame = keep_rules(made.frame, public, visit.noise.post)
         return replace(made, frame=frame, schema=made.schema if public == schema else public)
 
+    facts = {
+        "eps": budget.eps,
+        "delta": budget.delta,
+        "neighbours": budget.neighbours,
+        "schema": digest(schema),
+        **({"reference": [known.digest for known in references]} if references else {}),
+    }
     started = time.monotonic()
     redrawn: Mapping[str, int]
     with record_redrawn() as redrawn:
@@ -232,13 +239,7 @@ def generate(
             run=run or config.name,
             progress=progress,
             recorder=recorder,
-            facts={
-                "eps": budget.eps,
-                "delta": budget.delta,
-                "neighbours": budget.neighbours,
-                "schema": digest(schema),
-                **({"reference": [known.digest for known in references]} if references else {}),
-            },
+            facts=facts,
             references=references,
             mend=mend,
         )

@@ -113,8 +113,8 @@ class PrivateTable:
             UsageError: an argument that cannot be taken as given.
             DataError: a source that is not there, or is not a table.
         """
-        split = Holdout(holdout, holdout_salt, Neighbours(neighbours))
         source = open_source(data, table=table, sep=sep, **schema.reading)
+        split = Holdout(holdout, holdout_salt, Neighbours(neighbours))
         ledger = ledger or Ledger(None, source=source.name)
         ledger.check_asked()
         return cls(source, schema, ledger, split)

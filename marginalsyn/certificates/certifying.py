@@ -74,7 +74,7 @@ def buy(
         persons=persons,
     ) as visit:
         answer = measure(visit)
-    done = release.amend(
+    return release.amend(
         files(answer),
         charges=[charge],
         payments=visit.payments,
@@ -83,9 +83,6 @@ def buy(
         notes=notes,
         noise=noise,
     )
-    if recorder is not None:
-        recorder.finish()
-    return done
 
 
 def check_origin(table: PrivateTable, release: Release, budget: Budget) -> None:

@@ -113,11 +113,6 @@ def one_way_share(columns: int) -> float:
     return max(ONE_WAY_WIDE, 1 - _PAIRS_WORTH / columns)
 
 
-def model_limit(columns: int, given: float) -> float:
-    """The size limit of a model in MB: of many columns, what hundreds of steps can go through."""
-    return given if columns <= NARROW else min(given, WIDE_MB)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Choice:
     """What was chosen on one set of scores.

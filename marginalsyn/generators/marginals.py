@@ -20,7 +20,7 @@ from marginalsyn.contract import (
     option,
 )
 from marginalsyn.errors import UsageError
-from marginalsyn.generators.batch_selection import model_limit
+from marginalsyn.generators.batch_selection import NARROW, WIDE_MB
 from marginalsyn.generators.workload import (
     FOR_WEIGHT,
     Columns,
@@ -391,8 +391,9 @@ class WorkloadGenerator(MarginalGenerator):
 
     @property
     def model_mb(self) -> float:
-        """The size limit of the model; smaller where many columns make every step slow."""
-        return model_limit(len(self.schema.names), self.config.max_model_mb)
+        """The size limit of the model; of many columns, what hundreds of steps can go through."""
+        given = self.config.max_model_mb
+        return given if len(self.schema.names) <= NARROW else min(given, WIDE_MB)
 
     def workload(self, domain: Mapping[str, int]) -> Workload:
         """The marginals to serve, over the given (merged) domain."""

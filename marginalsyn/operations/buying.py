@@ -27,13 +27,13 @@ from marginalsyn.operations.operation import (
 from marginalsyn.operations.origins import (
     FoundTable,
     describe_total,
+    frames_ledger,
     open_ledger,
     shown_name,
     with_unit,
 )
 
 if TYPE_CHECKING:
-    from marginalsyn.operations.origins import FoundTable
     from marginalsyn.privacy.budget import Budget
     from marginalsyn.purchases.purchase import Purchase
     from marginalsyn.table.schema import Schema
@@ -120,8 +120,6 @@ class Buy(Writing, Paid, Spending, OfTable, OfPersons, Operation["Schema"]):
             rows = table.open(purchase.neighbours)
             bought = buy(rows, purchase, noise=noise, run=self.run_name, recorder=recorder)
             text = self.put(bought.to_json())
-            if recorder is not None:
-                recorder.finish()
         notes = [*purchase.notes(bought), *describe_total(table.ledger)]
         return Result(bought, text=[text], notes=notes)
 
@@ -142,16 +140,11 @@ class Buy(Writing, Paid, Spending, OfTable, OfPersons, Operation["Schema"]):
     def _table(self, purchase: Purchase) -> FoundTable:
         """The private table, counted as the purchase needs it; not opened yet."""
         from marginalsyn.access.private_table import PrivateTable
-        from marginalsyn.records.ledger import Ledger
 
         if self.data is None:
             raise UsageError("data must be the private rows, or a name of them")
-        if isinstance(self.data, pd.DataFrame):
-            key, path = "", Path(self.ledger) if self.ledger is not None else None
-            ledger = Ledger(path, void_earlier_promises=self.void_earlier_promises)
-        else:
-            key = str(self.data)
-            ledger = open_ledger(key, named(self))
+        key = "" if isinstance(self.data, pd.DataFrame) else str(self.data)
+        ledger = open_ledger(key, named(self)) if key else frames_ledger(self)
         opened = partial(
             PrivateTable.open, self.data, purchase.counted, ledger=ledger, sep=self.sep
         )

@@ -18,6 +18,7 @@ from marginalsyn.operations.operation import (
     Session,
     option,
 )
+from marginalsyn.operations.origins import describe_total, find_table, not_made_here
 from marginalsyn.registry import needed_part
 
 if TYPE_CHECKING:
@@ -128,7 +129,6 @@ class Certify(Paid, OfTable, OfRelease["releases.Release"]):
         """Charge, measure, write; without a budget, compute again from what was paid for."""
         from marginalsyn.certificates.certifying import MOMENTS
         from marginalsyn.certificates.measured import certify_measured
-        from marginalsyn.operations.origins import describe_total, not_made_here
 
         release = self.read_table()
         extras = (self.delta, self.label, self.seed)
@@ -141,7 +141,7 @@ class Certify(Paid, OfTable, OfRelease["releases.Release"]):
                 f"release ({release.path.name}) has a certificate: leave --eps out to compute it "
                 "again for new weights (free), or add --force to buy another"
             )
-        table = self.find_table(release, release.schema)
+        table = find_table(self, release, release.schema)
         if table is None:
             raise not_made_here(release)
         if self.measured:

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from marginalsyn.errors import UsageError
-from marginalsyn.operations.files import Table, read_table, rows_in
+from marginalsyn.operations.files import read_table, rows_in
 from marginalsyn.operations.groups import release_path
 from marginalsyn.operations.origins import UNNAMED, PrivateInput, find_origin, rows_of
 
 if TYPE_CHECKING:
     from marginalsyn.access.private_table import Unprotected
+    from marginalsyn.operations.evaluate import Evaluate
     from marginalsyn.release.folder import Release
     from marginalsyn.release.linked import LinkedRelease
     from marginalsyn.table.schema import Schema
@@ -136,32 +137,21 @@ class RealRows:
     warnings: tuple[str, ...] = ()
 
 
-def find_cases(
-    releases: Sequence[str | Path],
-    synthetic: Sequence[str | Path] = (),
-    weights: str | Path | None = None,
-    schema_file: str | Path | None = None,
-    dataset: str | None = None,
-) -> Cases:
-    """The releases or the files of rows that are to be evaluated.
-
-    Args:
-        releases: their folders; by default the last one made here.
-        synthetic: files of rows instead.
-        weights: the file of a single table's weights.
-        schema_file: a schema instead of the release's.
-        dataset: the bundled table whose schema files have.
-    """
+def find_cases(asked: Evaluate) -> Cases:
+    """The releases that are to be evaluated, or the files of rows; by default the last release."""
     from marginalsyn import datasets
     from marginalsyn.release.folder import Release
     from marginalsyn.table.schema import Schema
 
-    schema = Schema.read(schema_file) if schema_file else None
+    releases, synthetic, weights = asked.releases, asked.synthetic, asked.weights
+    if not isinstance(releases, Sequence):
+        return Cases({releases.path.name: releases}, releases.schema, releases=[releases])
+    schema = Schema.read(asked.schema) if asked.schema else None
     if synthetic:
         if releases:
             raise UsageError("give either releases or --synthetic files, not both")
-        if schema is None and dataset is not None:
-            schema = datasets.schema(dataset)
+        if schema is None and asked.dataset is not None:
+            schema = datasets.schema(asked.dataset)
         if schema is None:
             raise UsageError(f"--synthetic ({synthetic[0]}) needs the table's public --schema FILE")
         if weights is not None and len(synthetic) > 1:
@@ -173,7 +163,7 @@ def find_cases(
             f"--weights ({weights}) can only be given with --synthetic: a release has weights "
             "of its own"
         )
-    paths = list(releases) or [release_path(None)]
+    paths: list[Any] = list(releases) or [release_path(None)]
     found = [Release.read(path) for path in paths]
     for release in found[1:]:
         if release.schema.names != found[0].schema.names:
@@ -196,25 +186,15 @@ def _by_name(files: Sequence[str | Path], tables: Sequence[Any]) -> dict[str, An
     return dict(zip(names, tables, strict=True))
 
 
-def find_real(
-    cases: Cases,
-    *,
-    real: Table | None,
-    train: Table | None,
-    dataset: str | None,
-    in_sample: bool,
-    tests: bool,
-) -> RealRows:
+def find_real(asked: Evaluate, cases: Cases, tests: bool) -> RealRows:
     """The real rows that were named; else those of the workspace that were held out.
 
     Args:
+        asked: what is to be evaluated.
         cases: the synthetic tables.
-        real: rows that the generator did not see: a frame or a file.
-        train: the rows that it saw.
-        dataset: the name of a bundled table instead.
-        in_sample: test on rows that the generator saw.
         tests: whether models are to be tested.
     """
+    real, train, dataset, in_sample = asked.real, asked.train, asked.dataset, asked.in_sample
     if real is not None and dataset is not None:
         raise UsageError("--real and --dataset name two tables; give one of them")
     if train is not None and real is None:
@@ -304,29 +284,23 @@ def _own(
     return RealRows(f"{name}, held-out rows{of}", test, train, warnings)
 
 
-def find_real_linked(
-    release: LinkedRelease,
-    real: str | Path | None,
-    train: str | Path | None,
-    *,
-    in_sample: bool,
-) -> tuple[Frames, Frames | None]:
+def find_real_linked(asked: Evaluate, release: LinkedRelease) -> tuple[Frames, Frames | None]:
     """The real linked tables to test on, and those that the generator saw, if they are known."""
     from marginalsyn.access.linked_tables import PrivateForest
     from marginalsyn.operations.linked import find_linked_origin
 
-    def read(folder: str | Path) -> Frames:
+    def read(folder: Any) -> Frames:
         return PrivateForest.open(folder, release.tree).unprotected("evaluate").frames()
 
-    if real is not None:
-        return read(real), read(train) if train is not None else None
+    if asked.real is not None:
+        return read(asked.real), read(asked.train) if asked.train is not None else None
     origin = find_linked_origin(release, UNNAMED)
     if origin is None:
         raise UsageError(
             "real tables must be named with --real FOLDER: this folder does not know what the "
             "release was made from"
         )
-    if not origin.kept.holdout and not in_sample:
+    if not origin.kept.holdout and not asked.in_sample:
         raise UsageError(
             "nobody was held out of the release: name other persons with --real FOLDER, or add "
             "--in-sample, which flatters the release"
@@ -334,7 +308,7 @@ def find_real_linked(
     view, root = origin.open().unprotected("evaluate the release"), release.tree.root.name
     seen = view.frames() if origin.kept.holdout else None
     test = view.frames(held_out=bool(origin.kept.holdout))
-    if not in_sample and seen and not (len(test[root]) and len(seen[root])):
+    if not asked.in_sample and seen and not (len(test[root]) and len(seen[root])):
         raise UsageError(
             f"held-out persons ({len(test[root]):,}) must be some, and not all, to evaluate on. "
             f"The release is written and paid for ({release.path}): name other persons with --real "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,19 +14,12 @@ from marginalsyn.operations.operation import Columns, option
 from marginalsyn.operations.origins import caution_of_rows, with_unit
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from marginalsyn.drafting.draft import Draft
     from marginalsyn.drafting.person_columns import PersonColumns
-    from marginalsyn.privacy.budget import Budget
-    from marginalsyn.table.columns import CategoricalColumn
     from marginalsyn.table.schema import Schema
 
 
 PAIR = re.compile(r"""[\s,;]*([^=]+?)\s*=\s*['"]?([^\s,;'"]+)['"]?""")
-# Of a column whose categories are bought: the share of rows in one of them from which all is well,
-# and that below which it is not worth its budget.
-WELL, LEAST = 0.5, 0.2
 # Of fewer rows no release could show anything.
 FEWEST_ROWS = 20
 # A column of a schema that fits fewer values than this would come out as OTHER.
@@ -157,7 +149,7 @@ def repeats_caution(repeats: Sequence[PersonColumns]) -> list[str]:
     return [caution_of_rows(one.name, f", and it repeats ({one})") for one in repeats[:1]]
 
 
-def refuse_useless(draft: Draft, where: str, public: Path | None) -> None:
+def refuse_useless(draft: Draft, where: str, public: str | None) -> None:
     """Refuse a table, or a person's schema of it, of which no release could show anything."""
     if draft.rows < FEWEST_ROWS:
         raise DataError(
@@ -176,77 +168,3 @@ def refuse_useless(draft: Draft, where: str, public: Path | None) -> None:
                 f"column ({verdict.name}) must fit the schema: {1 - verdict.fits:.0%} of its "
                 f"values do not: {verdict.misfit}. Mend {public}; nothing was spent"
             )
-
-
-def without_lost_columns(
-    schema: Schema,
-    texts: Mapping[str, Sequence[tuple[str, int]]],
-    budget: Budget,
-    seen: int,
-    kept: Sequence[str] = (),
-) -> tuple[Schema, list[str]]:
-    """The schema without columns that would come out as OTHER, or with shorter values in them.
-
-    It reads how often the texts occur, so the result is a draft like the one that it is given.
-
-    Args:
-        schema: a draft with categories that a release is to buy.
-        texts: of these columns, with how often they occur.
-        budget: of the release.
-        seen: rows that the release sees, or persons where these are protected.
-        kept: columns that are left as they are.
-
-    Returns:
-        The schema, and a sentence on every column that changed.
-    """
-    from marginalsyn.purchases.categories import Categories
-    from marginalsyn.table.columns import CategoricalColumn
-
-    said = []
-    for name in [name for name in schema.open if name in texts and name not in kept]:
-        column = schema.column(name)
-        assert isinstance(column, CategoricalColumn)
-        counts, total = texts[name], max(sum(count for _, count in texts[name]), 1)
-        lengths = [column.prefixes, *((length,) for length in reversed(column.prefixes))]
-        options = [column] + [
-            column.model_copy(update={"prefixes": one, "shorten": True}) for one in lengths if one
-        ]
-        shares = []
-        for choice in options:
-            plan = Categories.within(_with_column(schema, choice), budget)
-            assert isinstance(plan, Categories)
-            # In rows of the file: a person's rows count as one together.
-            needed = plan.least * total / max(seen, 1)
-            left, found, levels = dict(counts), 0, []
-            for length in plan.lengths[name]:
-                sums: Counter[str] = Counter()
-                for text, count in left.items():
-                    sums[text[:length]] += count
-                found += sum(count for count in sums.values() if count >= needed)
-                left = {text: n for text, n in left.items() if sums[text[:length]] < needed}
-                levels.append(found / total)
-            # Whole texts that are hardly listed are not worth counting.
-            whole = choice is not column or levels[0] >= LEAST
-            shares.append(levels[-1] if whole else levels[0])
-        best = next((at for at, share in enumerate(shares) if share >= WELL), None)
-        best = max(range(len(shares)), key=lambda at: shares[at]) if best is None else best
-        why = f"of its {len(counts):,} texts those of {needed:.0f} rows or more would be listed"
-        if shares[best] < LEAST and len(schema.columns) > 2 and name != schema.label:
-            said.append(f"{name} is left out: {why}, {shares[0]:.0%} of the rows; --keep {name}")
-            reasons = {**schema.drop_reasons, name: "too many values for so few rows"}
-            schema = schema.select([one for one in schema.names if one != name])
-            schema = schema.model_copy(update={"drop_reasons": reasons})
-        elif best:
-            schema = _with_column(schema, options[best])
-            long = " or ".join(map(str, options[best].prefixes))
-            said.append(
-                f"{name} is shortened to {long} characters: {why}, {shares[0]:.0%} of the rows, "
-                f"and {shares[best]:.0%} of the shortened ones; --keep {name} leaves it as it is"
-            )
-    return schema, said
-
-
-def _with_column(schema: Schema, column: CategoricalColumn) -> Schema:
-    """The schema with one column replaced."""
-    columns = tuple(column if one.name == column.name else one for one in schema.columns)
-    return schema.model_copy(update={"columns": columns})

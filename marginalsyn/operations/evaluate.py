@@ -220,32 +220,19 @@ class Evaluate(Reported, Operation["Evaluation"]):
 
     def _compare(self, progress: Progress) -> Evaluation:
         from marginalsyn.evaluation.evaluation import choose_reports, evaluate
-        from marginalsyn.operations.comparison import Cases, find_cases, find_real, find_real_linked
+        from marginalsyn.operations.comparison import find_cases, find_real, find_real_linked
 
         same: Any = {name: getattr(self, name) for name in SAME}
         same |= {"models": self.models or (), "baselines": self.baselines or ()}
         linked = self._linked()
         if linked is not None:
-            folders: Any = (self.real, self.train)
-            test, train = find_real_linked(linked, *folders, in_sample=self.in_sample)
+            test, train = find_real_linked(self, linked)
             title = f"{linked.path.name} against real tables"
             return evaluate(linked, test, train=train, title=title, progress=progress, **same)
-        if isinstance(self.releases, Sequence):
-            named = (self.synthetic, self.weights, self.schema, self.dataset)
-            cases = find_cases(self.releases, *named)
-        else:
-            release = self.releases
-            cases = Cases({release.path.name: release}, release.schema, releases=[release])
+        cases = find_cases(self)
         has_label = bool(self.label or cases.schema.label)
         chosen = choose_reports(self.reports, has_label=has_label).values()
-        real = find_real(
-            cases,
-            real=self.real,
-            train=self.train,
-            dataset=self.dataset,
-            in_sample=self.in_sample,
-            tests=any(report.needs_test for report in chosen),
-        )
+        real = find_real(self, cases, any(report.needs_test for report in chosen))
         listed = ", ".join(cases.tables)
         listed = listed if len(listed) <= 60 else f"{len(cases.tables)} tables"
         found = evaluate(

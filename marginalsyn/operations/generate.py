@@ -24,17 +24,24 @@ from marginalsyn.operations.operation import (
     option,
     shown,
 )
+from marginalsyn.operations.origins import (
+    PASSWORD,
+    FoundTable,
+    PrivateInput,
+    caution_of_rows,
+    describe_total,
+    find_private,
+    hides_password,
+)
 from marginalsyn.registry import GENERATORS, find
 
 if TYPE_CHECKING:
     from marginalsyn.contract import GeneratorConfig, Synthesis
     from marginalsyn.operations.linked import LinkedInput
-    from marginalsyn.operations.origins import PrivateInput
     from marginalsyn.privacy.budget import Budget
     from marginalsyn.records.ledger import Ledger
     from marginalsyn.release.folder import Release
     from marginalsyn.release.linked import LinkedRelease
-    from marginalsyn.release.statement import Statement
 
 # Shares of a budget that go to weights where none is named, by the benchmark of splits: generators
 # that measure few of the label's pairs leave more to correct.
@@ -257,17 +264,14 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
 
     def run(self, session: Session = PYTHON) -> Result[Release | LinkedRelease]:
         """Refuse what cannot work, then charge, generate and write."""
+        from marginalsyn.contract import LinkedSynthesis
         from marginalsyn.graphical.estimation import excluded_values
         from marginalsyn.host import generate
-        from marginalsyn.operations.origins import (
-            PASSWORD,
-            FoundTable,
-            PrivateInput,
-            hides_password,
-        )
         from marginalsyn.operations.references import lean_on
         from marginalsyn.records.entries import ROWS
-        from marginalsyn.release.folder import preflight
+        from marginalsyn.records.workspace import Workspace
+        from marginalsyn.release.folder import Release, preflight
+        from marginalsyn.release.linked import LinkedRelease
 
         config, whole, source = self._asked(session)
         budget, rest = self._split(whole, config, source.schema)
@@ -283,23 +287,21 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
             # Each run checks which rows it cannot see; here the cap is asked.
             ledger.check([both], unit=unit, split=next(iter(ledger.read().splits), ""))
         references: Sequence[Any] = ()
-        if isinstance(source, PrivateInput):
+        if self.reference and isinstance(source, PrivateInput):
             references = lean_on(
-                self.reference,
+                self,
                 config,
                 source.key,
                 source.schema,
                 source.all_rows,
                 ledger=ledger,
-                seeded=self.seed is not None,
-                overlaps=self.reference_overlaps,
                 warn=session.warn,
             )
         found = FoundTable(source.key, ledger, partial(source.open, ledger), source)
         with self.paying(session, found, go_on=self.go_on) as tools:
             recorder, progress = tools["recorder"], tools["progress"]
             if source.kept.holdout and not recorder.resume:
-                recorder.salt = source.workspace.holdout_salt(source.key, seed=self.seed)
+                recorder.salt = Workspace.here().holdout_salt(source.key, seed=self.seed)
             source = source.salted(recorder.salt)
             progress.report("open", text=source.title)
             table = source.open(ledger, budget.neighbours)
@@ -316,8 +318,13 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
                 form = table.text_form.fitting((synthesis.schema or source.schema).to_json())
                 statement = statement.with_form(form)
             progress.report("write", text=str(self.out))
-            release = self._write(synthesis, source.schema, statement)
-            recorder.finish()
+            kind: Any = Release
+            parts: tuple[Any, ...] = (synthesis,)
+            if isinstance(synthesis, LinkedSynthesis):
+                kind = LinkedRelease
+                parts = (synthesis.frames, synthesis.measurements, synthesis.model)
+            how: Any = {"format": self.format, "force": self.force}
+            release = kind.write(*parts, source.schema, statement, self.out, **how)
         try:
             _keep_diagnostics(synthesis, release.path.name)
             source.remember(release, ledger)
@@ -388,26 +395,12 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
         )
         return weighing.run(session)
 
-    def _write(self, made: Synthesis, schema: Any, statement: Statement) -> Release | LinkedRelease:
-        """The release, written."""
-        from marginalsyn.contract import LinkedSynthesis
-        from marginalsyn.release.folder import Release
-
-        how: Any = {"format": self.format, "force": self.force}
-        if isinstance(made, LinkedSynthesis):
-            from marginalsyn.release.linked import LinkedRelease
-
-            parts = (made.frames, made.measurements, made.model)
-            return LinkedRelease.write(*parts, schema, statement, self.out, **how)
-        return Release.write(made, schema, statement, self.out, **how)
-
     def _asked(
         self, session: Session
     ) -> tuple[GeneratorConfig, Budget, PrivateInput | LinkedInput]:
         """The method, the budget and the source, without anything read or spent."""
         from marginalsyn.contract import make_config
         from marginalsyn.operations.linked import find_linked
-        from marginalsyn.operations.origins import caution_of_rows, find_private
         from marginalsyn.purchases.shapes import with_shapes
         from marginalsyn.table.unit import persons_columns
 
@@ -467,7 +460,6 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
     ) -> Result[Release | LinkedRelease]:
         """The release, with what to do next."""
         from marginalsyn.contract import LinkedSynthesis
-        from marginalsyn.operations.origins import describe_total
         from marginalsyn.table.keeping import redrawn_text
 
         statement, total = release.statement, ledger.total()

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from marginalsyn.privacy.budget import Budget
     from marginalsyn.progress import Progress
     from marginalsyn.release.folder import Release
-    from marginalsyn.table.schema import Schema
 
 _source = partial(option, panel="Source")
 _budget = partial(option, panel="Budget")
@@ -121,17 +120,6 @@ class OfTable:
         "replace with another --holdout. Such a run may publish what the others keep private, "
         "such as a number of rows, so the ledger records that their promises are void.",
     )
-
-    def find_table(self, release: Release | None, schema: Schema) -> FoundTable | None:
-        """The table that is meant; None where nothing says which: see :func:`origins.find_table`.
-
-        Args:
-            release: what was made of it; None for rows that another tool made.
-            schema: of the table.
-        """
-        from marginalsyn.operations.origins import find_table
-
-        return find_table(release, schema, named(self), self.data)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -313,7 +301,7 @@ class Paid(Reported):
         keeps: bool = True,
         go_on: bool = False,
     ) -> Iterator[dict[str, Any]]:
-        """What a mechanism takes with its table; what it pays for is kept until it has ended.
+        """What a mechanism takes with its table; what it pays for is kept until all has ended well.
 
         Args:
             session: where it runs.
@@ -330,11 +318,13 @@ class Paid(Reported):
         if table is not None and keeps:
             recorder = session.keep(table, self.act, resume=self.resume, go_on=go_on)
         with (
-            accounted(table.ledger if table is not None else None, recorder),
             recorder or nullcontext(),
+            accounted(table.ledger if table is not None else None, recorder),
             session.progress(self.progress) as progress,
         ):
             yield {"noise": make_noise(self.seed), "progress": progress, "recorder": recorder}
+            if recorder is not None:
+                recorder.finish()
 
 
 @dataclass(frozen=True, kw_only=True)

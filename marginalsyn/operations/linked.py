@@ -75,10 +75,9 @@ def find_linked(
     """
     from marginalsyn.records.workspace import Kept, Workspace
 
-    workspace = Workspace.here()
     path = Path(source.schema) if source.schema is not None else None
     if path is None and source.data is not None:
-        memory = workspace.recall(source.data)
+        memory = Workspace.here().recall(source.data)
         path = Path(memory.schema_file) if memory is not None and memory.schema_file else None
     linked = path is not None and linked_file(path)
     if not linked and not sequence:
@@ -98,7 +97,6 @@ def find_linked(
         schema=resolved(tree, Path(source.data), path.parent),
         kept=Kept(holdout=source.holdout),
         named=source,
-        workspace=workspace,
     )
 
 
@@ -135,11 +133,7 @@ def find_persons(release: PersonsRelease, source: Named) -> PersonsInput | None:
         return None
     own = isinstance(release, TableRelease)
     return PersonsInput(
-        key=tables.key,
-        schema=release.schema,
-        kept=tables.kept,
-        named=tables.named,
-        workspace=tables.workspace,
+        **{**vars(tables), "schema": release.schema},
         tables=tables,
         names=column_names(tree, tree.root.name) if own else None,
     )

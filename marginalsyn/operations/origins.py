@@ -16,17 +16,16 @@ from urllib.parse import parse_qsl, urlsplit
 
 from marginalsyn import defaults
 from marginalsyn.errors import UsageError, explained
-from marginalsyn.operations.groups import Named, OfPersons
+from marginalsyn.operations.groups import Named, OfPersons, OfTable, named
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from marginalsyn.access.private_table import PrivateTable
-    from marginalsyn.operations.files import Table
     from marginalsyn.privacy.charges import Neighbours
     from marginalsyn.records.ledger import Ledger
     from marginalsyn.records.resume import RunRecorder
-    from marginalsyn.records.workspace import Kept, Workspace
+    from marginalsyn.records.workspace import Kept
     from marginalsyn.release.folder import Release
     from marginalsyn.release.linked import LinkedRelease
     from marginalsyn.release.statement import Statement
@@ -75,14 +74,12 @@ class Input:
         schema: its public schema.
         kept: which of its rows, or persons, are kept for an evaluation.
         named: the options that named it.
-        workspace: where it is remembered.
     """
 
     key: str
     schema: Any
     kept: Kept
     named: Named
-    workspace: Workspace
 
     @property
     def title(self) -> str:
@@ -95,7 +92,9 @@ class Input:
 
     def remember(self, release: Release | LinkedRelease, ledger: Ledger | None = None) -> None:
         """Remember that a release is of this source, what was held out and which ledger charged."""
-        self.workspace.remember(
+        from marginalsyn.records.workspace import Workspace
+
+        Workspace.here().remember(
             self.key,
             schema=release.schema,
             label=self.named.label,
@@ -200,9 +199,9 @@ def open_ledger(
 
 def find_private(source: Named) -> PrivateInput:
     """The table that the options name for a new release; the bundled Adult table by default."""
-    from marginalsyn.records.workspace import Kept, Workspace
+    from marginalsyn.records.workspace import Kept
 
-    workspace, key = Workspace.here(), key_of(source)
+    key = key_of(source)
     if source.data is None and source.schema is not None and key is None:
         raise UsageError(
             f"--schema ({source.schema}) can only be given with --data, the table that it describes"
@@ -215,10 +214,9 @@ def find_private(source: Named) -> PrivateInput:
     key = key or DATASET + DEFAULT_DATASET
     return PrivateInput(
         key=key,
-        schema=with_unit(labelled(_schema_of(key, source, workspace), source.label), source),
+        schema=with_unit(labelled(_schema_of(key, source), source.label), source),
         kept=Kept(holdout=source.holdout),
         named=source,
-        workspace=workspace,
     )
 
 
@@ -250,20 +248,20 @@ def find_origin(
         named=source
         if memory is None
         else replace(source, sep=source.sep or memory.sep, label=source.label or memory.label),
-        workspace=workspace,
     )
 
 
-def _schema_of(key: str, source: Named, workspace: Workspace) -> Schema:
+def _schema_of(key: str, source: Named) -> Schema:
     """The schema given; else a bundled table's own, or that of the last release from the source."""
     from marginalsyn import datasets
+    from marginalsyn.records.workspace import Workspace
     from marginalsyn.table.schema import Schema
 
     if source.schema is not None:
         return Schema.read(source.schema)
     if source.data is None:
         return datasets.schema(key.removeprefix(DATASET))
-    memory = workspace.recall(source.data)
+    memory = Workspace.here().recall(source.data)
     if memory is not None and memory.schema_file:
         return Schema.read(memory.schema_file)
     raise UsageError(
@@ -285,32 +283,32 @@ def with_unit(schema: Schema, asked: OfPersons) -> Schema:
     """The schema with the unit of privacy that the options name."""
     from marginalsyn.table.unit import MOST_ROWS, ROW, Unit
 
-    if asked.unit is None:
-        for flag, value in (("--max-rows", asked.max_rows), ("--order", asked.order)):
-            if value is not None and schema.unit is None:
-                raise UsageError(
-                    f"{flag} ({value}) can only be given with --unit, the column that "
-                    "identifies persons"
-                )
-        changes = {"max_rows": asked.max_rows, "order": asked.order}
-        changes = {name: value for name, value in changes.items() if value is not None}
-        if schema.unit is None or not changes:
-            return schema
-        return schema.with_unit(Unit(**{**schema.unit.model_dump(), **changes}))
     if asked.unit == ROW:
         return schema.with_unit(None) if schema.unit is not None else schema
-    known = schema.unit if schema.unit is not None and schema.unit.column == asked.unit else None
-    most = asked.max_rows or (known.max_rows if known else None)
-    if most is None:
+    given = {"column": asked.unit, "max_rows": asked.max_rows, "order": asked.order}
+    given = {name: value for name, value in given.items() if value is not None}
+    unit = schema.unit
+    if asked.unit is None:
+        if unit is None and given:
+            name, value = next(iter(given.items()))
+            raise UsageError(
+                f"--{name.replace('_', '-')} ({value}) can only be given with --unit, the column "
+                "that identifies persons"
+            )
+        if unit is None or not given:
+            return schema
+        return schema.with_unit(Unit(**{**unit.model_dump(), **given}))
+    known = unit.model_dump() if unit is not None and unit.column == asked.unit else {}
+    made: dict[str, Any] = {**known, **given}
+    if (most := made.get("max_rows")) is None:
         raise UsageError(
             f"--unit ({asked.unit}) needs --max-rows: how many rows of a person are counted at "
             "most, a public number such as 20; rows beyond it are left out. `marginalsyn schema "
             "buy-max-rows` finds one with privacy"
         )
-    order = asked.order or (known.order if known else None)
     if most > MOST_ROWS:
         raise UsageError(f"--max-rows ({most}) must be at most {MOST_ROWS}")
-    return schema.with_unit(Unit(column=asked.unit, max_rows=most, order=order))
+    return schema.with_unit(Unit(**made))
 
 
 def caution_of_rows(name: str, seen: str = "") -> str:
@@ -345,16 +343,21 @@ class FoundTable:
     origin: Input | None = None
 
 
-def find_table(
-    release: Release | None, schema: Schema, named: Named, data: Table | None
-) -> FoundTable | None:
+def frames_ledger(asked: Any) -> Ledger:
+    """The ledger of rows without a name: the file given, else what this process remembers."""
+    from marginalsyn.records.ledger import Ledger
+
+    path = Path(asked.ledger) if asked.ledger is not None else None
+    return Ledger(path, void_earlier_promises=asked.void_earlier_promises)
+
+
+def find_table(asked: OfTable, release: Release | None, schema: Schema) -> FoundTable | None:
     """The table that was handed over or named; else the one fitted; else the one remembered.
 
     Args:
+        asked: how the caller names the table, or the rows themselves.
         release: what was made of it; None for rows that another tool made.
         schema: of the table.
-        named: how the caller names the table.
-        data: the rows, or where they lie.
 
     Returns:
         None where nothing says which table it is.
@@ -364,16 +367,13 @@ def find_table(
     from marginalsyn.access.private_table import PrivateTable
     from marginalsyn.operations.linked import find_persons
     from marginalsyn.operations.release import Release as FittedRelease
-    from marginalsyn.records.ledger import Ledger
     from marginalsyn.release.linked import PersonsRelease
 
+    data, source = asked.data, named(asked)
     if isinstance(data, pd.DataFrame):
-        if named.dataset is not None:
+        if source.dataset is not None:
             raise UsageError("--data and --dataset name two sources; give one of them")
-        ledger = Ledger(
-            Path(named.ledger) if named.ledger is not None else None,
-            void_earlier_promises=named.void_earlier_promises,
-        )
+        ledger = frames_ledger(asked)
 
         def opened(neighbours: Neighbours) -> PrivateTable:
             table = PrivateTable.open(data, schema, ledger=ledger, neighbours=neighbours)
@@ -382,12 +382,12 @@ def find_table(
 
         return FoundTable("", ledger, opened)
     fitted = release._table if isinstance(release, FittedRelease) else None
-    if named.data is None and named.dataset is None and fitted is not None:
+    if data is None and source.dataset is None and fitted is not None:
         return FoundTable("", fitted.ledger, lambda relation: fitted)
     if isinstance(release, PersonsRelease):
-        origin: PrivateInput | None = find_persons(release, named)
+        origin: PrivateInput | None = find_persons(release, source)
     else:
-        origin = find_origin(schema, rows_of(release), named)
+        origin = find_origin(schema, rows_of(release), source)
     if origin is None:
         return None
     ledger = origin.ledger()

@@ -32,6 +32,8 @@ from marginalsyn.table.moments import parts_of
 
 if TYPE_CHECKING:
     from marginalsyn.contract import GeneratorConfig
+    from marginalsyn.operations.generate import Generate
+    from marginalsyn.operations.synthesizer import Synthesizer
     from marginalsyn.records.ledger import Ledger
     from marginalsyn.table.schema import Schema
 
@@ -95,38 +97,35 @@ class ReferenceTable:
 
 
 def lean_on(
-    given: Sequence[Given] | Given | None,
+    asked: Generate | Synthesizer,
     config: GeneratorConfig,
     source: pd.DataFrame | str | Path,
     schema: Schema,
     rows: Callable[[Schema], pd.DataFrame],
     *,
     ledger: Ledger,
-    seeded: bool,
-    overlaps: bool,
     warn: Callable[[str], None],
 ) -> list[ReferenceTable]:
     """Open and check the references of a run, before anything is charged.
 
     Args:
-        given: as the user gave them.
+        asked: the run.
         config: of the method.
         source: where the private rows lie.
         schema: of the private table.
         rows: all private rows, under a schema of some of its columns; for the curator alone.
         ledger: that will be charged.
-        seeded: whether this run protects nobody.
-        overlaps: the curator's word that a reference is public though it shares rows.
         warn: is called with what does not fit.
     """
-    references, lines = open_references(given, schema, ledger, seeded=seeded)
+    seeded = asked.seed is not None
+    references, lines = open_references(asked.reference, schema, ledger, seeded=seeded)
     check_takes_reference(config, references)
     for line in lines:
         warn(line)
     for reference in references:
         # A release was paid for.
         if reference.facts["kind"] != RELEASE:
-            _refuse_private(reference, source, schema, rows, overlaps)
+            _refuse_private(reference, source, schema, rows, asked.reference_overlaps)
     return references
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from contextlib import nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -22,7 +23,7 @@ from marginalsyn.evaluation.view import card, columns_line, stamp_of, statement_
 from marginalsyn.host import digest, generate
 from marginalsyn.operations.groups import OfPersons
 from marginalsyn.operations.operation import PYTHON
-from marginalsyn.operations.origins import FoundTable, with_unit
+from marginalsyn.operations.origins import FoundTable, frames_ledger, with_unit
 from marginalsyn.operations.references import Given, lean_on
 from marginalsyn.operations.release import Release
 from marginalsyn.privacy.budget import Budget
@@ -30,7 +31,6 @@ from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.privacy.noise import make_noise
 from marginalsyn.privacy.zcdp import DEFAULT_DELTA
 from marginalsyn.progress import Progress
-from marginalsyn.records.ledger import Ledger
 from marginalsyn.release.sampling import draw
 from marginalsyn.release.statement import Statement
 from marginalsyn.signatures import check_arguments, checked
@@ -40,6 +40,7 @@ from marginalsyn.table.made import complete
 from marginalsyn.table.schema import Schema
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Synthesizer(BaseEstimator):
     """Fit a private generator, sample rows at no further cost, write a release.
 
@@ -88,49 +89,26 @@ class Synthesizer(BaseEstimator):
         2.0
     """
 
+    method: str = "auto"
+    eps: float = 1.0
+    schema: Schema | str | Path | None = None
+    unit: str | None = None
+    max_rows: int | None = None
+    delta: float = DEFAULT_DELTA
+    neighbours: Neighbours | str = Neighbours.ADD_REMOVE
+    options: Mapping[str, Any] | None = None
+    seed: int | None = None
+    ledger: str | Path | None = None
+    void_earlier_promises: bool = False
+    accept_nonprivate_schema: bool = False
+    allow_large_delta: bool = False
+    reference: Given | list[Given] | None = None
+    reference_overlaps: bool = False
+    margins: str | Path | Mapping[str, Any] | list[Any] | None = None
+    by: str | list[str] | None = None
+    progress: Progress | None = None
     # The table that it was fitted to; a file does not keep it.
-    _table: PrivateTable | None = None
-
-    def __init__(
-        self,
-        *,
-        method: str = "auto",
-        eps: float = 1.0,
-        schema: Schema | str | Path | None = None,
-        unit: str | None = None,
-        max_rows: int | None = None,
-        delta: float = DEFAULT_DELTA,
-        neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
-        options: Mapping[str, Any] | None = None,
-        seed: int | None = None,
-        ledger: str | Path | None = None,
-        void_earlier_promises: bool = False,
-        accept_nonprivate_schema: bool = False,
-        allow_large_delta: bool = False,
-        reference: Given | list[Given] | None = None,
-        reference_overlaps: bool = False,
-        margins: str | Path | Mapping[str, Any] | list[Any] | None = None,
-        by: str | list[str] | None = None,
-        progress: Progress | None = None,
-    ) -> None:
-        self.method = method
-        self.eps = eps
-        self.schema = schema
-        self.unit = unit
-        self.max_rows = max_rows
-        self.delta = delta
-        self.neighbours = neighbours
-        self.options = options
-        self.seed = seed
-        self.ledger = ledger
-        self.void_earlier_promises = void_earlier_promises
-        self.accept_nonprivate_schema = accept_nonprivate_schema
-        self.allow_large_delta = allow_large_delta
-        self.reference = reference
-        self.reference_overlaps = reference_overlaps
-        self.margins = margins
-        self.by = by
-        self.progress = progress
+    _table: PrivateTable | None = field(default=None, init=False)
 
     @checked
     def fit(
@@ -176,20 +154,15 @@ class Synthesizer(BaseEstimator):
         )
         config = make_config(self.method, self.options)
         noise = make_noise(self.seed)
-        ledger = Ledger(
-            Path(self.ledger) if self.ledger is not None else None,
-            void_earlier_promises=self.void_earlier_promises,
-        )
+        ledger = frames_ledger(self)
         table = PrivateTable.open(X, schema, ledger=ledger)
         references = lean_on(
-            self.reference,
+            self,
             config,
             X,
             schema,
             lambda part: PrivateTable.open(X, part).unprotected("compare with a reference").frame(),
             ledger=ledger,
-            seeded=self.seed is not None,
-            overlaps=self.reference_overlaps,
             warn=warnings.warn,
         )
         name = str(X) if isinstance(X, str | Path) else ""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from marginalsyn import defaults
 from marginalsyn.errors import UsageError
+from marginalsyn.operations.files import TABLES, rows_in
 from marginalsyn.operations.groups import (
     OfRelease,
     OfSchema,
@@ -29,6 +30,7 @@ from marginalsyn.operations.operation import (
     methods,
     option,
 )
+from marginalsyn.operations.origins import find_table
 from marginalsyn.registry import WEIGHTS
 
 if TYPE_CHECKING:
@@ -37,10 +39,10 @@ if TYPE_CHECKING:
     from marginalsyn.contract import Plan, Target, WeightConfig
     from marginalsyn.operations import release as releases  # noqa: F401
     from marginalsyn.operations.origins import FoundTable, Input
-    from marginalsyn.operations.other_rows import Findings
+    from marginalsyn.operations.weight_output import Cautions
     from marginalsyn.privacy.budget import Budget
     from marginalsyn.privacy.charges import Charge
-    from marginalsyn.records.ledger import Ledger
+    from marginalsyn.privacy.noise import Noise
     from marginalsyn.release.folder import Release
     from marginalsyn.table.schema import Schema
     from marginalsyn.weights.columns import WeightColumn
@@ -213,14 +215,12 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
 
     def plan(self, session: Session = PYTHON) -> Result[Any]:
         """Show how accurate the weights would be, without spending anything."""
-        from marginalsyn.operations.weight_output import find_cautions, outlook
+        from marginalsyn.operations.weight_output import outlook
 
-        target, findings = self._target()
-        cautions = find_cautions(target, findings, self.label)
-        table = self.find_table(target.release, target.schema)
-        budget = self._budget(target, table)
+        target, cautions = self._target()
+        budget = self._budget(target, find_table(self, target.release, target.schema))
         chosen = {self.method: self.options} if self.method else dict.fromkeys(methods(WEIGHTS))
-        return outlook(target, budget, chosen, cautions)
+        return outlook(cautions, budget, chosen)
 
     def run(self, session: Session = PYTHON) -> Result[Any]:
         """Charge, estimate, write the weights into the release or, unprotected, into a file."""
@@ -232,10 +232,9 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
         from marginalsyn.weights.finishing import reprocess
         from marginalsyn.weights.processing import Processing
 
-        target, findings = self._target()
+        target, cautions = self._target()
         steps = {known.name: getattr(self, known.name) for known in fields(Processing)}
         release, processing = target.release, Processing(**steps)
-        cautions = weight_output.find_cautions(target, findings, self.label)
         if self.listing:
             return weight_output.listed(release)
         if self.reuse is not None:
@@ -244,26 +243,25 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
             self._refuse_out()
             name, force = self.name or f"{self.reuse}-again", self.force
             again = reprocess(release, self.reuse, name=name, processing=processing, force=force)
-            return self._write(release, again, session)
+            return weight_output.written(*self._publish(release, again), None, session)
         config = make_weights(self.method or default_method(type(self)), self.options)
         reads = Duties(config).reads
         free = not (config.private and reads)
-        table = self.find_table(release, target.schema)
-        origin = table.origin if table is not None else None
+        table = find_table(self, release, target.schema)
+        origin, ledger = (table.origin, table.ledger) if table is not None else (None, None)
         budget = self._budget(target, table, free=free)
         public = self._public(target.schema, origin)
         file, folder = self._places(target, config, budget)
         for line in cautions.warnings(ahead=False):
             session.warn(line)
         with self.paying(session, table, keeps=not free) as tools:
-            recorder, ledger = tools["recorder"], table.ledger if table is not None else None
+            recorder = tools["recorder"]
             if self.resume and self.eps is None and recorder is not None and recorder.id:
                 # A share of what was the total then.
                 budget = Budget.of_json(recorder.read_facts()["allowance"])
             relation = release.statement.neighbours if release is not None else budget.neighbours
             private = table.open(relation) if table is not None and reads else None
-            rows = adopted(target, findings, folder, relation, self.force, ledger)
-            with rows as made:
+            with adopted(target, cautions.changed, folder, relation, self.force, ledger) as made:
                 if folder is not None and origin is not None:
                     origin.remember(made)
                 if folder is not None and recorder is not None:
@@ -288,8 +286,9 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
                     return weight_output.declined(made, declined.args[0])
                 tools["progress"].report("write", text=str(file or made.path))
                 if file is None:
-                    return self._write(made, weighted, session, ledger, tools)
-            weight_output.write_unprotected(file, weighted)
+                    found = self._publish(made, weighted, tools["noise"])
+        if file is None:
+            return weight_output.written(*found, ledger, session)
         return weight_output.for_research(release, file, weighted)
 
     def plan_weights(self) -> Result[Plan]:
@@ -304,14 +303,15 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
         from marginalsyn.host import calibrate
 
         target, _ = self._target()
-        table = self.find_table(target.release, target.schema)
+        budget = self._budget(target, find_table(self, target.release, target.schema))
         config = make_weights(self.method, self.options)
-        return Result(calibrate(config, target, self._budget(target, table))[0].plan)
+        return Result(calibrate(config, target, budget)[0].plan)
 
-    def _target(self) -> tuple[Target, Findings | None]:
-        """The rows to be weighted, and what the schema changed in those of another tool's file."""
+    def _target(self) -> tuple[Target, Cautions]:
+        """The rows to be weighted, and what is known of them before anything is spent."""
         from marginalsyn.contract import Target
         from marginalsyn.operations.other_rows import read_target
+        from marginalsyn.operations.weight_output import Cautions
         from marginalsyn.release.linked import LinkedRelease, PersonsRelease
 
         if self.rows is not None and self.resample is None:
@@ -320,14 +320,21 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
             release = self.release
             if isinstance(release, LinkedRelease):
                 release = PersonsRelease(release.path, release.statement, release)
-            return Target.of(release), None
+            target = Target.of(release)
+            return target, Cautions(target, None)
         target, findings = read_target(release_path(self.release), self.schema, self.label)
         if self.resample is not None and isinstance(target.release, PersonsRelease):
             raise UsageError(
                 "--resample must not be given for linked tables: read the weights with the rows, "
                 "in Python by LinkedRelease.weights_of(TABLE)"
             )
-        return target, findings
+        own = target.schema.label
+        if target.release is not None and self.label not in (None, own):
+            raise UsageError(
+                f"--label ({self.label}) is for files of rows: the label of a release is that of "
+                f"its schema ({own or 'none'}). Make or adopt the release with --label"
+            )
+        return target, Cautions(target, findings)
 
     def _ask(self, session: Session, budget: Budget, plan: Plan, charges: Sequence[Charge]) -> None:
         """Say what weights would gain and cost; stop where the gain may be none, unless insisted.
@@ -356,7 +363,6 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
 
     def _public(self, schema: Schema, origin: Input | None) -> pd.DataFrame | None:
         """Rows that are no secret; never those of the private source."""
-        from marginalsyn.operations.files import rows_in
         from marginalsyn.sources.identity import same_source
         from marginalsyn.table.codec import Codec
 
@@ -435,14 +441,33 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
         self, target: Target, config: WeightConfig, budget: Budget
     ) -> tuple[Path | None, Path | None]:
         """The file of weights that protect nobody, and the folder of a new release."""
-        from marginalsyn.operations import weight_output
+        from marginalsyn.release.folder import preflight
 
+        release = target.release
         if not config.private and self.non_private:
-            path = target.release.path if target.release is not None else Path(str(self.release))
-            name, release = self.name or config.name, target.release
-            return weight_output.unprotected_file(release, path, name, self.out, self.force), None
-        if config.private and target.release is None:
-            folder = weight_output.release_folder(self.out, self.force)
+            # Never in a release.
+            path = release.path if release is not None else Path(str(self.release))
+            stem = path.name if release is not None else path.stem
+            name = f"{stem}.{self.name or config.name}.not-private.csv"
+            file = Path(self.out) if self.out is not None else Path(defaults.EVALUATION) / name
+            if release is not None and path in file.resolve().parents:
+                raise UsageError(f"--out ({file}) must lie outside the release: it is not private")
+            if file.is_dir() or file.resolve() == path.resolve():
+                raise UsageError(f"--out ({file}) must be a file of its own, such as weights.csv")
+            if file.exists() and not self.force:
+                raise UsageError(
+                    f"file ({file}) is there already: add --force to replace it, or name another "
+                    "--out"
+                )
+            return file, None
+        if config.private and release is None:
+            folder = Path(self.out or defaults.RELEASE)
+            if folder.suffix in TABLES:
+                raise UsageError(
+                    f"--out ({folder}) must be a folder, such as {folder.with_suffix('')}: private "
+                    "weights are written with their rows and a statement of what they cost"
+                )
+            preflight(folder, self.force)
             config.configure(target, budget)
             return None, folder
         if config.private:
@@ -457,26 +482,16 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
                 "own weights.csv. It is for rows that another tool made, and for --non-private"
             )
 
-    def _write(
-        self,
-        release: Release,
-        weighted: WeightColumn,
-        session: Session,
-        ledger: Ledger | None = None,
-        tools: Mapping[str, Any] | None = None,
-    ) -> Result[Any]:
-        """Write the weights into the release."""
-        from marginalsyn.operations import weight_output
+    def _publish(
+        self, release: Release, weighted: WeightColumn, noise: Noise | None = None
+    ) -> tuple[Release, WeightColumn, Sequence[str]]:
+        """Write the weights into the release; return it with their column and further files."""
+        from marginalsyn.operations.weight_output import resampled
         from marginalsyn.weights.columns import publish
 
-        files = weight_output.resampled(release, weighted, self.resample, self.rows, self.seed)
-        noise = tools["noise"] if tools is not None and weighted.charges else None
-        done = publish(release, weighted, noise=noise, files=files)
-        if tools is not None and tools["recorder"] is not None:
-            tools["recorder"].finish()
-        if not session.shown:
-            return Result(done)
-        return weight_output.written(done, weighted, sorted(files), ledger)
+        files = resampled(release, weighted, self.resample, self.rows, self.seed)
+        noise = noise if weighted.charges else None
+        return publish(release, weighted, noise=noise, files=files), weighted, sorted(files)
 
 
 def shares(room: float) -> list[float]:

@@ -5,22 +5,22 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from marginalsyn import defaults
 from marginalsyn.contract import Duties, make_weights, plain
-from marginalsyn.errors import MarginalsynError, UsageError
+from marginalsyn.errors import MarginalsynError
 from marginalsyn.host import calibrate
-from marginalsyn.operations.files import TABLES, replace_file
+from marginalsyn.operations.files import replace_file
 from marginalsyn.operations.operation import Columns, Facts, Result, Session, shown
 from marginalsyn.operations.origins import describe_total
 from marginalsyn.privacy.noise import make_noise
 from marginalsyn.progress import Silent
 from marginalsyn.registry import WEIGHTS, plugins
-from marginalsyn.release.folder import LOG, preflight, weights_file
+from marginalsyn.release.folder import LOG, weights_file
 from marginalsyn.table.design import resample
 from marginalsyn.table.frames import write_csv, write_parquet
 from marginalsyn.table.made import complete
@@ -82,21 +82,29 @@ UNKNOWN = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Cautions:
     """What is known of the rows before anything is spent.
 
     Attributes:
+        target: the rows that are to be weighted.
         changed: what the schema changed in the rows of a file.
-        support: how far the rows cover what released measurements saw; None where there are none.
-        foreign: whether another tool made the rows.
-        label: the label that the weights take into account.
     """
 
+    target: Target
     changed: Findings | None
-    support: Support | None
-    foreign: bool
-    label: str | None
+
+    @cached_property
+    def support(self) -> Support | None:
+        """How far the rows cover what released measurements saw; None where there are none."""
+        release = self.target.release
+        return support_of(release) if release is not None else None
+
+    @property
+    def foreign(self) -> bool:
+        """Whether another tool made the rows."""
+        release = self.target.release
+        return release is None or release.statement.foreign
 
     @property
     def withheld(self) -> bool:
@@ -108,7 +116,7 @@ class Cautions:
     def warnings(self, *, ahead: bool) -> list[str]:
         """The same in words; ``ahead`` where a plan is shown."""
         found = [*self.changed.lines()] if self.changed is not None else []
-        if self.label is None:
+        if self.target.schema.label is None:
             found.append(NO_LABEL)
         if self.support is not None and self.support.lacking:
             found.append(self.support.line())
@@ -124,35 +132,17 @@ class Cautions:
     def facts(self) -> Mapping[str, Any]:
         """The same as JSON values."""
         return {
-            "label": self.label,
+            "label": self.target.schema.label,
             "changed": self.changed.facts() if self.changed is not None else None,
             "support": self.support.facts() if self.support is not None else None,
         }
 
 
-def find_cautions(target: Target, changed: Findings | None, label: str | None) -> Cautions:
-    """What the rows that are to be weighted and their release give to know."""
-    release = target.release
-    if release is not None and label is not None and label != release.schema.label:
-        raise UsageError(
-            f"--label ({label}) is for files of rows: the label of a release is that of its schema "
-            f"({release.schema.label or 'none'}). Make or adopt the release with --label"
-        )
-    return Cautions(
-        changed=changed,
-        support=support_of(release) if release is not None else None,
-        foreign=release is None or release.statement.foreign,
-        label=target.schema.label,
-    )
-
-
 def outlook(
-    target: Target,
-    budget: Budget,
-    chosen: Mapping[str, Mapping[str, Any] | None],
-    cautions: Cautions,
+    cautions: Cautions, budget: Budget, chosen: Mapping[str, Mapping[str, Any] | None]
 ) -> Result[Any]:
     """What the budget buys with every method, given with its options, on this table's shape."""
+    target = cautions.target
     rows = [
         _outlook(name, options, target, budget, rehearse=len(chosen) == 1)
         for name, options in chosen.items()
@@ -328,9 +318,15 @@ def _column(name: str, facts: Mapping[str, Any]) -> tuple[object, ...]:
 
 
 def written(
-    release: Release, weighted: WeightColumn, files: Sequence[str], ledger: Ledger | None
+    release: Release,
+    weighted: WeightColumn,
+    files: Sequence[str],
+    ledger: Ledger | None,
+    session: Session,
 ) -> Result[Release]:
     """The column's file; what it cost and what it is worth."""
+    if not session.shown:
+        return Result(release)
     statement, book = release.statement, ledger.read() if ledger else None
     facts = {
         "release": str(release.path),
@@ -383,7 +379,10 @@ def _agreement(release: Release, weighted: WeightColumn) -> list[str]:
 
 
 def for_research(release: Release | None, file: Path, weighted: WeightColumn) -> Result[Any]:
-    """The same for weights that protect nobody."""
+    """Write weights that protect nobody into a file for the curator."""
+    columns = {weighted.name: weighted.weights, weighted.name + LOG: weighted.log_weights}
+    file.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(file, lambda handle: handle.write(weights_csv(columns)))
     warning = (
         f"{file}: NOT PRIVATE. {weighted.facts['method']} reads private rows without protection; "
         "for research and comparison only, never publish it."
@@ -409,48 +408,3 @@ def resampled(
     else:
         write_parquet(whole, handle)
     return {f"resampled-{weighted.name}{suffix}": handle.getvalue()}
-
-
-def release_folder(out: str | Path | None, force: bool) -> Path:
-    """Where rows that another tool made become a release with weights."""
-    folder = Path(out or defaults.RELEASE)
-    if folder.suffix in TABLES:
-        raise UsageError(
-            f"--out ({folder}) must be a folder, such as {folder.with_suffix('')}: private weights "
-            "are written with their rows and a statement of what they cost"
-        )
-    preflight(folder, force)
-    return folder
-
-
-def unprotected_file(
-    release: Release | None, path: Path, name: str, out: str | Path | None, force: bool
-) -> Path:
-    """The file of weights that protect nobody: never in a release.
-
-    Args:
-        release: whose rows are weighted; None for rows of another tool.
-        path: where the rows lie.
-        name: of the weights' column.
-        out: the file that was named.
-        force: replace it.
-    """
-    stem = release.path.name if release is not None else path.stem
-    chosen = Path(defaults.EVALUATION) / f"{stem}.{name}.not-private.csv"
-    file = Path(out) if out is not None else chosen
-    if release is not None and release.path in file.resolve().parents:
-        raise UsageError(f"--out ({file}) must lie outside the release: it is not private")
-    if file.is_dir() or file.resolve() == path.resolve():
-        raise UsageError(f"--out ({file}) must be a file of its own, such as weights.csv")
-    if file.exists() and not force:
-        raise UsageError(
-            f"file ({file}) is there already: add --force to replace it, or name another --out"
-        )
-    return file
-
-
-def write_unprotected(file: Path, weighted: WeightColumn) -> None:
-    """Write weights that protect nobody into a file for the curator."""
-    columns = {weighted.name: weighted.weights, weighted.name + LOG: weighted.log_weights}
-    file.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(file, lambda handle: handle.write(weights_csv(columns)))

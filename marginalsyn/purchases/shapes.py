@@ -163,7 +163,9 @@ def with_shapes(schema: Schema, columns: Sequence[str] | None = None) -> Schema:
     for name in columns:
         if schema.column(name).kind not in ("integer", "continuous"):
             raise SchemaError(f"column ({name!r}) must be integer or continuous to have a shape")
-    return with_fields(schema, {name: {"shape": PRIVATE} for name in columns})
+    return (
+        with_fields(schema, {name: {"shape": PRIVATE} for name in columns}) if columns else schema
+    )
 
 
 def cuts(cells: int) -> tuple[int, ...]:

@@ -82,7 +82,7 @@ class SparkCodes:
             if self._partitions is None or self._partitions * cells * 8 > DIRECT_BYTES:
                 pieces = -(-cells // PIECE_CELLS)
                 parts = parts.repartition(min(pieces, MOST_REDUCERS), "piece")
-                parts = parts.mapInArrow(_adder, PIECES)
+                parts = parts.mapInArrow(_make_adder(), PIECES)
             found = _collect(self._session, parts)
         total = np.zeros(cells, dtype=np.int64)
         for piece, values in found:
@@ -191,9 +191,6 @@ def _make_adder() -> Callable[[Iterable[Any]], Iterator[Any]]:
             yield pa.RecordBatch.from_arrays(columns, names=["piece", "cells"])
 
     return run
-
-
-_adder = _make_adder()
 
 
 @contextlib.contextmanager

@@ -178,9 +178,7 @@ def test_an_earlier_version_s_split_is_refused_and_persons_stay(tmp_path: Path) 
     people.to_csv(tmp_path / "people.csv", index=False)
     schema = Schema(columns=Schema.from_domain({"a": 2}).columns, drop=("id",))
     kept = Kept(holdout=0.2, holdout_salt="old")
-    source = PrivateInput(
-        key=str(tmp_path / "people.csv"), schema=schema, kept=kept, named=Named(), workspace=space
-    )
+    source = PrivateInput(key=str(tmp_path / "people.csv"), schema=schema, kept=kept, named=Named())
     with pytest.raises(UsageError, match=r"hold-out \(0.2\) of this release"):
         source.open(None, kept.neighbours)
     of_persons = Schema(columns=schema.columns).with_unit(Unit(column="id", max_rows=2))
