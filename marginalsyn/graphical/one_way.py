@@ -95,7 +95,8 @@ def summarise_one_way(
     joint = [columns for columns, _ in zeros] + [m.columns for m in public if len(m.columns) > 1]
     untouched = {name for columns in joint for name in columns}
     merges = dict(identity(schema.domain).merges)
-    references = visit.references and trusted(visit.references, schema, measured, total)
+    given = visit.references
+    references = trusted(given, schema, measured, total) if given else []
     settled = {name: c.counts for r in reversed(references) for name, c in r.settled.items()}
     long = {
         m.columns[0]: m for m in measured if m.columns[0] not in untouched and m.values.size > 2
