@@ -84,7 +84,7 @@ def as_values(
     schema: Schema, columns: Sequence[str], codes: np.ndarray, rows: pd.DataFrame | None = None
 ) -> pd.DataFrame:
     """A value for each code: a category with all its levels, a number's own or its bin's middle."""
-    found: dict[str, pd.Series] = {}
+    found = {}
     for name, own in zip(columns, codes.T, strict=True):
         column = schema.column(name)
         if isinstance(column, NumberColumn):
@@ -169,9 +169,7 @@ def bin_middles(column: NumberColumn) -> np.ndarray:
     return np.bincount(owner, fraction * (first + last) / 2, minlength=column.levels)
 
 
-def _pieces(
-    column: NumberColumn,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def _pieces(column: NumberColumn) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """By piece of the bins: its first and last value, its share of its bin, and which bin it is."""
     edges = column.edges
     step = isinstance(column, IntegerColumn)

@@ -47,11 +47,7 @@ class Problem:
     """One question on one release, ready to be estimated and replayed."""
 
     def __init__(
-        self,
-        evidence: Any,
-        question: Question,
-        target: Target,
-        rng: np.random.Generator,
+        self, evidence: Any, question: Question, target: Target, rng: np.random.Generator
     ) -> None:
         self.evidence, self.question, self.target = evidence, question, target
         counted, schema = evidence.counted, evidence.schema
@@ -317,11 +313,7 @@ def _side(first: float, second: float, alike: float) -> float:
 
 
 def fieller(
-    top: float,
-    bottom: float,
-    covariance: np.ndarray,
-    z: float,
-    limits: tuple[float, float],
+    top: float, bottom: float, covariance: np.ndarray, z: float, limits: tuple[float, float]
 ) -> tuple[float, float, float]:
     """A ratio and its interval within limits; nothing is known where the bottom may be zero.
 

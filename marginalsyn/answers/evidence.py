@@ -114,11 +114,7 @@ class Evidence:
 
     @classmethod
     def read(
-        cls,
-        model: Model,
-        measured: Sequence[Measurement],
-        schema: Schema,
-        neighbours: Neighbours,
+        cls, model: Model, measured: Sequence[Measurement], schema: Schema, neighbours: Neighbours
     ) -> Evidence:
         """The same from a release's parts."""
         modelled = schema.without(model.followers)

@@ -156,7 +156,7 @@ def impute(
             "table's: with fewer, their own sampling hides how sure the release is"
         )
     report = progress or Silent()
-    models: dict[str, str] = {}
+    models = {}
     with staged(folder, replace=force) as stage:
         drawn = _draws(evidence, tables, count, target, rng)
         for number, (name, frame, model) in enumerate(drawn):
@@ -179,11 +179,7 @@ def impute(
 
 
 def _draws(
-    evidence: Evidence,
-    tables: int,
-    rows: int,
-    target: Target,
-    rng: np.random.Generator,
+    evidence: Evidence, tables: int, rows: int, target: Target, rng: np.random.Generator
 ) -> Iterator[tuple[str, pd.DataFrame, str]]:
     width = len(str(tables))
     yield FITTED, _frame(evidence, rows, rng, even=True), hash_of(evidence)

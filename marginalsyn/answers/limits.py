@@ -151,7 +151,7 @@ def _remedy(problem: Problem) -> str:
 
 def pair_bounds(notes: object) -> dict[Pair, float]:
     """The bounds on pairs in a release's notes, by the columns in the order of the schema."""
-    found: dict[Pair, float] = {}
+    found = {}
     marginals = notes.get("marginals", ()) if isinstance(notes, Mapping) else ()
     for entry in marginals:
         columns = tuple(entry.get("columns", ()))

@@ -142,7 +142,7 @@ def decompose(columns: Sequence[str], values: np.ndarray) -> dict[Columns, np.nd
     """
     found: dict[Columns, np.ndarray] = {(): np.asarray(values, dtype=float)}
     for axis, name in enumerate(columns):
-        split: dict[Columns, np.ndarray] = {}
+        split = {}
         for key, part in found.items():
             mean = part.mean(axis=axis, keepdims=True)
             split[key] = mean
@@ -162,7 +162,7 @@ def combine(
     """The sum of functions of merged codes, and of codes of single columns."""
     order = {name: i for i, name in enumerate(evidence.domain)}
     parts: dict[Columns, np.ndarray] = {}
-    free: dict[str, np.ndarray] = {}
+    free = {}
     every = list(terms)
     for name, values in within.items():
         merge = evidence.compression.merges[name]
@@ -243,8 +243,8 @@ def weigh(evidence: Evidence, function: Function) -> Linear:
         before = found[i]
         found[i] = values if before is None else before + values
 
-    missing: dict[Columns, np.ndarray] = {}
-    lacking: dict[str, np.ndarray] = {}
+    missing = {}
+    lacking = {}
     for columns, part in function.parts.items():
         if np.abs(part).max() <= 1e-12:
             continue

@@ -135,11 +135,7 @@ def _blocks(
         yield columns, shape, np.ravel_multi_index(codes, shape)
     for name in cells.columns:
         if not merges[name].trivial:
-            yield (
-                (name,),
-                (len(merges[name].groups),),
-                cells.codes[:, place[name]].astype(int),
-            )
+            yield ((name,), (len(merges[name].groups),), cells.codes[:, place[name]].astype(int))
 
 
 def _of_table(evidence: Evidence, columns: Columns, values: np.ndarray) -> Function:

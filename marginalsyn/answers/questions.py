@@ -21,14 +21,7 @@ from marginalsyn.answers.families import Name
 from marginalsyn.answers.quantities import Mask, Question, find_column, read_columns
 from marginalsyn.answers.regression import Regression
 from marginalsyn.answers.single_numbers import Independence, Quantile
-from marginalsyn.answers.subgroups import (
-    STRATUM,
-    Group,
-    Part,
-    Standardised,
-    Subgroups,
-    groups_of,
-)
+from marginalsyn.answers.subgroups import STRATUM, Group, Part, Standardised, Subgroups, groups_of
 from marginalsyn.errors import UsageError
 from marginalsyn.table.conditions import read_conditions
 from marginalsyn.table.schema import Schema

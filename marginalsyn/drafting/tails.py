@@ -97,9 +97,9 @@ class Ends:
 def ends_of(backend: Any, numbers: ir.Table, also: Sequence[float] = ()) -> dict[str, Ends]:
     """The ends of every column of a table of numbers; ``also`` names further codes."""
     codes = [*dict.fromkeys((*map(float, CODES), *also))]
-    found: dict[str, Ends] = {}
+    found = {}
     for names in lots(numbers.columns):
-        wanted: dict[Any, dict[str, Any]] = {}
+        wanted = {}
         for name in names:
             value = numbers[name]
             rest = ~value.isin(codes) & (value.abs() < BEYOND)

@@ -263,7 +263,7 @@ def make_case(
 
     Rows of a release that reading it has checked are ``released``.
     """
-    logs: dict[str, np.ndarray] = {}
+    logs = {}
     release = table if isinstance(table, Release) else None
     if isinstance(table, Release):
         if weights is not None:

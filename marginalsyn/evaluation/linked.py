@@ -59,9 +59,9 @@ class LinkedCodes:
     @classmethod
     def of(cls, tables: Mapping[str, pd.DataFrame], tree: LinkedSchema) -> LinkedCodes:
         """Encode tables that :func:`connected` gave."""
-        codes: dict[str, dict[str, np.ndarray]] = {}
-        parents: dict[str, np.ndarray] = {}
-        amounts: dict[str, np.ndarray] = {}
+        codes = {}
+        parents = {}
+        amounts = {}
         places: dict[str, pd.Series] = {}
         for table in tree.tables:
             frame = tables[table.name]
@@ -71,7 +71,7 @@ class LinkedCodes:
             if table.key:
                 keys = frame[table.key].drop_duplicates()
                 places[table.name] = pd.Series(keys.index, index=keys.to_numpy())
-            own: dict[str, np.ndarray] = {}
+            own = {}
             if table.schema is not None:
                 codec = Codec(table.schema)
                 matrix = codec.encode(frame[[column.name for column in table.columns]])
@@ -213,7 +213,7 @@ def evaluate_linked(
             "made of one table"
         )
     chosen = choose_reports(reports, has_label=bool(label))
-    found: dict[str, Evaluation] = {}
+    found = {}
     warnings = []
 
     def compare(name: str, schema: Schema, frames: Tables, run: Mapping[str, Report]) -> Evaluation:
@@ -294,7 +294,7 @@ def _below(linked: LinkedCodes) -> dict[str, tuple[np.ndarray, float]]:
 
     They are means and shares of the columns of all rows that belong to the person.
     """
-    found: dict[str, tuple[np.ndarray, float]] = {}
+    found = {}
     for table in linked.tree.tables[1:]:
         owner, path = linked.owners(table.name), linked.tree.path(table.name)[1:]
         rows = np.bincount(owner, minlength=linked.persons)

@@ -22,14 +22,7 @@ from marginalsyn.generators.marginals import stored_model
 from marginalsyn.graphical.compression import Compression
 from marginalsyn.graphical.conditional import ConditionalDraws
 from marginalsyn.people.tree import LinkedSchema
-from marginalsyn.people.views import (
-    View,
-    count_name,
-    joined_schema,
-    own_columns,
-    renamed,
-    views_of,
-)
+from marginalsyn.people.views import View, count_name, joined_schema, own_columns, renamed, views_of
 from marginalsyn.release.linked import LinkedRelease, tree_problems
 from marginalsyn.table import decoding
 from marginalsyn.table.codec import Codec
@@ -370,7 +363,7 @@ class ForestModel:
 
     def above(self, name: str, who: np.ndarray, rows: Mapping[str, Rows]) -> dict[str, np.ndarray]:
         """The codes of the ancestors of each row."""
-        known: dict[str, np.ndarray] = {}
+        known = {}
         for table in reversed(self.tree.path(name)[:-1]):
             found = rows[table.name]
             known.update({key: codes[who] for key, codes in found.codes.items()})
@@ -450,7 +443,7 @@ class ForestModel:
     def _frame(self, name: str, found: Rows, values: pd.DataFrame) -> pd.DataFrame:
         """The table as a release has it, with its keys."""
         table = self.tree.table(name)
-        keys: dict[str, np.ndarray] = {}
+        keys = {}
         if table.key:
             keys[table.key] = np.arange(1, found.count + 1)
         if table.link:

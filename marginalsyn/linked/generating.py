@@ -20,7 +20,7 @@ once do not settle.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -117,7 +117,7 @@ class Outlook:
             codes.update({f"{name} before": values for name, values in drawn.items()})
         weights = self._weights(str(table.parent), who) * self._scale
         sizes = view.schema.domain
-        found: dict[Columns, Measurement] = {}
+        found = {}
         for names in sets:
             order = [name for name in sizes if name in names]
             for count in (1, 2):
@@ -145,7 +145,7 @@ class Outlook:
         before = order[np.flatnonzero(rows.place[order] > 0) - 1]
         weights = self._weights(view.table, later, rows)
         merges = forest.view(view.name).compression.merges
-        found: dict[Columns, np.ndarray] = {}
+        found = {}
 
         def add(columns: Columns, codes: np.ndarray, size: int) -> None:
             counts = np.bincount(codes, weights, size)
@@ -333,8 +333,8 @@ class LinkedGenerator(Calibrated):
     def __call__(self, visit: Visit, *, progress: Progress) -> LinkedSynthesis:
         """Measure and model every view, then draw persons and all that belongs to them."""
         tree, post = self.schema, visit.noise.post
-        models: dict[str, Model] = {}
-        measured: dict[str, Sequence[Measurement]] = {}
+        models = {}
+        measured = {}
         warnings = []
         rows = {}
         outlook = Outlook(tree, self.budget.gaussian / len(tree.tables), post)

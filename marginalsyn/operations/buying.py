@@ -47,10 +47,7 @@ _numeric_columns = partial(
     python="Numeric columns. [default=all numeric columns]",
 )
 _cells = partial(
-    option,
-    4096,
-    "The number of cells in the search between the schema's own bounds.",
-    metavar="N",
+    option, 4096, "The number of cells in the search between the schema's own bounds.", metavar="N"
 )
 
 
@@ -179,8 +176,7 @@ class BuyBounds(Buy):
     columns: Sequence[str] = _numeric_columns()
     tail: float = option(0.005, "The share of rows that each bound may cut off.", metavar="SHARE")
     widening: bool = option(
-        False,
-        "Let bins widen with the numbers between bounds that span decades, at no charge.",
+        False, "Let bins widen with the numbers between bounds that span decades, at no charge."
     )
     cells: int = _cells()
 
@@ -239,10 +235,7 @@ class BuyMaxRows(Buy):
 
     max_rows: None = _absent()
     cap: int = option(
-        200,
-        "No more rows of a person are read. A public number.",
-        range=(2, None),
-        metavar="N",
+        200, "No more rows of a person are read. A public number.", range=(2, None), metavar="N"
     )
     tail: float = option(
         0.05,

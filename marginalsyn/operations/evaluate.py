@@ -36,17 +36,7 @@ MODELS = (
 # Columns of the reports' tables that hold texts.
 TEXTS = ("trained on", "item", "metric")
 # Arguments of ``marginalsyn.evaluate`` that are passed on as they are.
-SAME = (
-    "label",
-    "in_sample",
-    "degree",
-    "workload",
-    "reports",
-    "repeats",
-    "draws",
-    "shadow",
-    "seed",
-)
+SAME = ("label", "in_sample", "degree", "workload", "reports", "repeats", "draws", "shadow", "seed")
 
 
 def _names(text: str) -> tuple[str, ...] | None:

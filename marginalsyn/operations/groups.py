@@ -103,9 +103,7 @@ class OfTable:
     data: pd.DataFrame | str | Path | None = _data()
     _: KW_ONLY
     dataset: str | None = _source(
-        None,
-        "A bundled table instead of --data; see `marginalsyn datasets list`.",
-        metavar="NAME",
+        None, "A bundled table instead of --data; see `marginalsyn datasets list`.", metavar="NAME"
     )
     sep: str | None = separator()
     ledger: str | Path | None = _source(
@@ -127,13 +125,10 @@ class OfSchema:
     """What is publicly known of a table."""
 
     schema: str | Path | None = _source(
-        None,
-        "The table's public schema (JSON); see `marginalsyn schema infer`.",
-        metavar="FILE",
+        None, "The table's public schema (JSON); see `marginalsyn schema infer`.", metavar="FILE"
     )
     accept_nonprivate_schema: bool = _source(
-        False,
-        "Accept a schema that was drafted from the data. The privacy statement will say so.",
+        False, "Accept a schema that was drafted from the data. The privacy statement will say so."
     )
     label: str | None = _source(
         None, "The label column, if it is not the schema's.", metavar="COLUMN"

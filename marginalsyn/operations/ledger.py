@@ -34,9 +34,7 @@ class OfLedger(Operation[Value]):
     """An operation on the ledger of a private source."""
 
     data: str | Path | None = option(
-        None,
-        "The private table. [default=that of the last release made here]",
-        metavar="PATH|URL",
+        None, "The private table. [default=that of the last release made here]", metavar="PATH|URL"
     )
     dataset: str | None = option(None, "A bundled table instead of --data.", metavar="NAME")
     ledger: str | Path | None = option(

@@ -11,13 +11,7 @@ import numpy as np
 import pandas as pd
 
 from marginalsyn.errors import DataError, UsageError
-from marginalsyn.operations.origins import (
-    Input,
-    PrivateInput,
-    find_origin,
-    open_ledger,
-    rows_of,
-)
+from marginalsyn.operations.origins import Input, PrivateInput, find_origin, open_ledger, rows_of
 from marginalsyn.people.tree import LinkedSchema, Lookup, linked_file
 from marginalsyn.table.schema import Schema
 from marginalsyn.table.unit import ROW, Unit

@@ -209,7 +209,7 @@ def read_tables(
     """The tables of a folder by name, all values as texts, with how their files are read."""
     if not Path(folder).is_dir():
         raise DataError(f"data ({folder}) must be a folder with a file for each table")
-    found: dict[str, pd.DataFrame] = {}
+    found = {}
     for path in files_in(folder):
         how: Any = {"encoding": find_encoding(path), "rename_duplicates": rename_duplicates}
         backend = open_source(path, sep=sep, **how).connect()

@@ -202,6 +202,7 @@ class Verify(OfRelease[list[str]]):
     def run(self, session: Session = PYTHON) -> Result[list[str]]:
         """List the problems of the release."""
         from marginalsyn.certificates.measured import verify
+        from marginalsyn.release.folder import PRIVACY, changed_words
         from marginalsyn.release.linked import open_release
 
         path = self.folder()
@@ -209,7 +210,12 @@ class Verify(OfRelease[list[str]]):
         text = [f"{path}: {problem}" for problem in problems]
         if not problems:
             statement = open_release(path).statement
-            warnings = list(statement.warnings)
+            warnings = [
+                f"{name} is not as this version writes it: it was edited, or another version wrote "
+                f"it. What counts is {PRIVACY}"
+                for name in changed_words(path)
+            ]
+            warnings += statement.warnings
             text = [f"{path}: {len(statement.files)} files verified; {statement.total()}"]
         data = {"release": str(path), "problems": problems, "warnings": warnings}
         return Result(problems, data, text, warnings, code=1 if problems else 0)
@@ -387,12 +393,7 @@ class Report(OfRelease["Publication"]):
         return Result(found, found.to_json(), [str(target)], notes=[found.stamp])
 
     def _write_again(self) -> Result[Any]:
-        from marginalsyn.evaluation.evaluation import (
-            JSON_FILE,
-            PAGE_FILE,
-            Evaluation,
-            check_folder,
-        )
+        from marginalsyn.evaluation.evaluation import JSON_FILE, PAGE_FILE, Evaluation, check_folder
         from marginalsyn.operations.files import write_text
 
         if self.release is not None:

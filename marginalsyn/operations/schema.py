@@ -175,7 +175,7 @@ class CheckSchema(Separated, OfPersons, Operation[Any]):
         table = open_source(self.data, sep=self.sep, **schema.reading)
         problems = layout_problems(table.columns, schema)
         checks, persons, repeats = [], None, []
-        broken: dict[str, int] = {}
+        broken = {}
         if not problems:
             broken = rule_counts(self.data, schema, sep=self.sep)
             checks = check_data(self.data, schema, sep=self.sep)

@@ -178,8 +178,7 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
         None, "Cap every weight at this many times the mean.", metavar="MOST"
     )
     calibrate: Literal["none", "beta", "isotonic"] = _afterwards(
-        defaults.CALIBRATE,
-        "Calibrate the classifier behind the weights on the rows of --public.",
+        defaults.CALIBRATE, "Calibrate the classifier behind the weights on the rows of --public."
     )
     public: pd.DataFrame | str | Path | None = _afterwards(
         None,
@@ -187,8 +186,7 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
         metavar="FILE",
     )
     resample: Literal["systematic", "stratified", "duplication"] | None = _afterwards(
-        None,
-        "Also write an unweighted table, whose rows are drawn in proportion to the weights.",
+        None, "Also write an unweighted table, whose rows are drawn in proportion to the weights."
     )
     rows: int | None = _afterwards(
         None,

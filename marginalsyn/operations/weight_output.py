@@ -238,11 +238,7 @@ def _kept(row: Mapping[str, Any]) -> object:
 
 
 def _outlook(
-    name: str,
-    options: Mapping[str, Any] | None,
-    target: Target,
-    budget: Budget,
-    rehearse: bool,
+    name: str, options: Mapping[str, Any] | None, target: Target, budget: Budget, rehearse: bool
 ) -> dict[str, Any]:
     """One method's outlook as JSON values; what it cannot do is said, not raised."""
     line: dict[str, Any] = {

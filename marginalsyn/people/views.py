@@ -272,7 +272,7 @@ def _values(tree: LinkedSchema, tables: Sequence[LinkedTable]) -> list[AnyColumn
 
 def _rules(tree: LinkedSchema) -> dict[str, list[tuple[str, frozenset[str]]]]:
     """By table, its rules with the columns that each names: those of the deepest table in them."""
-    found: dict[str, list[tuple[str, frozenset[str]]]] = {}
+    found = {}
     for table in tree.tables:
         names = {column.name: f"{table.name}.{column.name}" for column in table.columns}
         own = table.schema.kept_rules if table.schema is not None else ()
@@ -399,7 +399,7 @@ def persons_frame(tree: LinkedSchema, tables: Mapping[str, pd.DataFrame]) -> pd.
         child.name: tables[child.name].drop_duplicates(str(child.link)).set_index(str(child.link))
         for child in tree.children(root.name)
     }
-    found: dict[str, pd.Series] = {}
+    found = {}
     for column in person_columns(tree):
         if column.part == "count":
             child = tree.table(column.source)

@@ -18,10 +18,11 @@ from pydantic import ValidationError
 
 from marginalsyn.contract import Measurement, Model, Synthesis, plain
 from marginalsyn.errors import MarginalsynError, ReleaseError
+from marginalsyn.libraries import version
 from marginalsyn.people.tree import LinkedSchema
 from marginalsyn.registry import part
 from marginalsyn.release import staging as folders
-from marginalsyn.release.readme import INDEX, README, explain_release
+from marginalsyn.release.readme import INDEX, README, Explanation, explain_release
 from marginalsyn.release.statement import Statement
 from marginalsyn.table import frames
 from marginalsyn.table.frames import TextForm
@@ -398,7 +399,9 @@ def check_folder(path: str | Path) -> list[str]:
     kind: Any = Release if statement.family is None else LinkedRelease
     release = kind.read(folder)
     release._files = recorded
-    return release.problems()  # type: ignore[no-any-return]
+    retold = [name for name, kept in changed_words(path).items() if not kept]
+    problems = [f"{name} must state the guarantee in the words of {PRIVACY}" for name in retold]
+    return problems + release.problems()  # type: ignore[no-any-return]
 
 
 def target(path: str | Path, force: bool) -> Path:
@@ -520,21 +523,44 @@ def write_folder(
 
 def _seal(stage: Path, statement: Statement) -> Statement:
     """Record every file's hash. The statement is written last and covers all the others."""
-    names = [entry.name for entry in stage.iterdir()]
-    schema = (stage / SCHEMA).read_text(encoding="utf-8")
-    explanation = explain_release(statement, schema, names)
-    _write_text(stage / README, explanation.to_markdown())
-    if (page := part("front page")) is not None:
-        form = TextForm.of(statement.notes)
-        described = json.loads(schema).get("tables") or [{"name": "synthetic"}]
-        stems = {table["name"] for table in described}
-        tables = [name for name in sorted(names) if Path(name).stem in stems]
-        heads = {name: frames.first_rows(stage / name, FIRST_ROWS, form) for name in tables}
-        _write_text(stage / INDEX, page(explanation, statement, heads))
+    for name, text in _explained(stage, statement)[1].items():
+        _write_text(stage / name, text)
     files = {entry.name: folders.sha256(entry) for entry in sorted(stage.iterdir())}
     sealed = statement.model_copy(update={"files": files})
     _write_text(stage / PRIVACY, sealed.to_json())
     return sealed
+
+
+def _explained(folder: Path, statement: Statement) -> tuple[Explanation, dict[str, str]]:
+    """What a folder says of itself, and the files that say it."""
+    names = sorted({entry.name for entry in folder.iterdir()} - {PRIVACY, README, INDEX})
+    schema = (folder / SCHEMA).read_text(encoding="utf-8")
+    explanation = explain_release(statement, schema, names)
+    found = {README: explanation.to_markdown()}
+    if (page := part("front page")) is not None:
+        form = TextForm.of(statement.notes)
+        described = json.loads(schema).get("tables") or [{"name": "synthetic"}]
+        stems = {table["name"] for table in described}
+        tables = [name for name in names if Path(name).stem in stems]
+        heads = {name: frames.first_rows(folder / name, FIRST_ROWS, form) for name in tables}
+        found[INDEX] = page(explanation, statement, heads)
+    return explanation, found
+
+
+def changed_words(path: str | Path) -> dict[str, bool]:
+    """The files that say in other words what a release is, and whether they state its guarantee.
+
+    Files of another version cannot be compared with that: they count as if they did.
+    """
+    folder, statement = open_folder(path)
+    explanation, texts = _explained(folder, statement)
+    other = version("marginalsyn") not in statement.versions.get("marginalsyn", "").split(" and ")
+    found = {}
+    for name in texts.keys() & statement.files:
+        text = (folder / name).read_text(encoding="utf-8")
+        if text != texts[name]:
+            found[name] = other or explanation.promised_in(text, name == INDEX)
+    return found
 
 
 def _write_text(path: Path, text: str) -> None:

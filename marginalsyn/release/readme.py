@@ -5,8 +5,10 @@ The same sections make its ``README.md`` and its ``index.html``.
 
 from __future__ import annotations
 
+import html
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from marginalsyn.release.statement import Statement
 
 README, INDEX = "README.md", "index.html"
+PROMISED = "What is promised"
 _TABLES = (".csv", ".parquet")
 # Columns that are named one by one.
 _MOST_NAMED = 200
@@ -53,6 +56,16 @@ class Explanation:
             parts += [f"## {heading}", *paragraphs]
         return "\n\n".join(parts) + "\n"
 
+    def promised_in(self, text: str, page: bool) -> bool:
+        """Whether a README, or a page, has the paragraphs on what is promised word for word."""
+        words = _words(html.unescape(re.sub("<[^>]+>", "", text)) if page else text)
+        return all(_words(paragraph) in words for paragraph in self.sections[PROMISED])
+
+
+def _words(text: str) -> str:
+    """A text without what only shows how it is set."""
+    return " ".join(re.sub("[`*]", "", text).split())
+
 
 def explain_release(statement: Statement, schema: str, files: Iterable[str]) -> Explanation:
     """Read what the folder holds; ``schema`` is its JSON, ``files`` are their names."""
@@ -60,7 +73,7 @@ def explain_release(statement: Statement, schema: str, files: Iterable[str]) -> 
     tables = [name for name in names if name.endswith(_TABLES) and not name.startswith("weights")]
     title = known.get("title")
     sections = {
-        "What is promised": _promise(statement),
+        PROMISED: _promise(statement),
         "How to read it": [
             *_loading(tables, known, TextForm.of(statement.notes)),
             *_weights(statement, names),

@@ -146,7 +146,7 @@ def _digested(table: ibis.Table, own: str, salt: str, engine: str) -> ibis.Table
 
     def add(given: dict[str, ir.Value], **made: Any) -> ibis.Table:
         """Rows with what is made of values: in our own engine of all in one list, soon written."""
-        new: dict[str, ir.Value] = {}
+        new = {}
         for name, make in made.items() if given else ():
             if engine == "duckdb":
                 new[own + name] = ibis.array([*given.values()]).map(make)

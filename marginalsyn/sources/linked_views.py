@@ -38,7 +38,6 @@ from marginalsyn.table import encoding
 if TYPE_CHECKING:
     import ibis.expr.types as ir
 
-    from marginalsyn.table.schema import AnyColumn
 
 LINK, KEY, _PLACE, _TURN = (f"marginalsyn_{name}" for name in ("link", "key", "place", "turn"))
 # Amounts beyond it are beyond all bounds.
@@ -173,8 +172,8 @@ class Forest:
         self, rows: ibis.Table, columns: Sequence[ViewColumn], kept: Sequence[str]
     ) -> ibis.Table:
         """Codes by alias, the columns that are kept, and the amount of what orders rows."""
-        values: dict[str, ir.Value] = {}
-        seen: dict[str, tuple[AnyColumn, ViewColumn]] = {}
+        values = {}
+        seen = {}
         for column in columns:
             alias = self._alias[column.name]
             values[alias] = self.value(rows, column)

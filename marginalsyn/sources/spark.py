@@ -244,7 +244,7 @@ def _collect(session: Any, rows: Any) -> list[Any]:
 @contextlib.contextmanager
 def _settings(session: Any, wanted: Mapping[str, str]) -> Iterator[None]:
     """Change settings of a session for a while; those that it does not let go stay as they are."""
-    before: dict[str, str | None] = {}
+    before = {}
     try:
         for key, value in wanted.items():
             # Some services forbid it: counts are the same, at another speed.

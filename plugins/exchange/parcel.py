@@ -82,7 +82,7 @@ class Parcel:
 
     def files(self) -> dict[str, bytes]:
         """The two files, by name."""
-        arrays: dict[str, np.ndarray] = {}
+        arrays = {}
         merges: dict[bytes, str] = {}
 
         def entry(array: str, part: Part) -> dict[str, Any]:

@@ -147,7 +147,7 @@ def of_frame(frame: pd.DataFrame, known: Collection[str]) -> Draft:
     """
     import numpy as np
 
-    limits: dict[str, dict[str, Any]] = {}
+    limits = {}
     types = {}
     for place, (name, dtype) in enumerate(zip(frame.columns, frame.dtypes, strict=True)):
         if not isinstance(name, str):

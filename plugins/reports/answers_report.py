@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from marginalsyn.errors import MarginalsynError
 from marginalsyn.evaluation.charts import Bar, Dots
@@ -43,7 +43,7 @@ class AnswersReport(Report):
             pairs = [] if potential else measured_pairs(release)
         except MarginalsynError as error:
             return {"refused": str(error)}
-        shares: dict[str, list[dict[str, Any]]] = {}
+        shares = {}
         for name in names:
             labels = schema.column(name).labels()
             own = [a for a in found.answers if a.question == f"share {name}"]

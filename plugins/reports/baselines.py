@@ -304,8 +304,8 @@ def train_baselines(
     budget = Budget(
         eps=statement.eps, delta=delta, neighbours=statement.neighbours, allow_large_delta=True
     )
-    fits: dict[str, list[Fit]] = {}
-    facts: dict[str, dict[str, Any]] = {}
+    fits = {}
+    facts = {}
 
     def train_all(name: str) -> list[tuple[Fit, dict[str, Any]]]:
         found = []

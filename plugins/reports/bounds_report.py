@@ -59,7 +59,7 @@ def moment_errors(
     masses = np.concatenate([m_r / m_r.sum(), -m_s / m_s.sum()])
     x, y = np.vstack([x_r, x_s]), np.concatenate([y_r, y_s])
     label = float(np.abs((masses * y) @ x).max())
-    products: dict[int, float] = {}
+    products = {}
     groups = _groups(frame, x)
     worst = 0.0
     for order in orders:

@@ -153,8 +153,8 @@ def _train_all(
     task: Task, trials: Sequence[Trial], learner: Learner, choose: _Choose
 ) -> list[_Outcome]:
     """One outcome per trial, never trained twice on the same rows, nor tested twice."""
-    fits: dict[tuple[int, int], Fit] = {}
-    tested: dict[tuple[int, int], _Outcome] = {}
+    fits = {}
+    tested = {}
     kept, outcomes = [], []
     for trial in trials:
         table = choose(trial, np.random.default_rng([trial.seed, 1]))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import html
 import json
 import math
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -13,9 +15,10 @@ import pytest
 
 from marginalsyn import Synthesizer
 from marginalsyn.evaluation.view import statement_figures
+from marginalsyn.operations.report import Verify
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.privacy.charges import show_number
-from marginalsyn.release.folder import check_folder
+from marginalsyn.release.folder import Release, check_folder
 from marginalsyn.release.readme import INDEX, README, explain_release
 
 
@@ -114,3 +117,54 @@ def test_a_page_says_the_same_and_shows_rows_of_the_release_alone(tmp_path: Path
     weighted = release.weight(eps=1, method="beta-noised")
     assert "beta-noised" in (weighted.path / INDEX).read_text()
     assert not check_folder(weighted.path)
+
+
+def resealed(release: Release, name: str, change: Callable[[str], str]) -> Path:
+    """The folder with one file changed and its new hash recorded, as a forger would."""
+    text = (release.path / name).read_text()
+    assert change(text) != text
+    (release.path / name).write_text(change(text))
+    recorded = json.loads((release.path / "privacy.json").read_text())
+    recorded["files"][name] = hashlib.sha256((release.path / name).read_bytes()).hexdigest()
+    (release.path / "privacy.json").write_text(json.dumps(recorded))
+    return release.path
+
+
+@pytest.fixture
+def promising(tmp_path: Path) -> Release:
+    synth = Synthesizer(method="independent", eps=2, schema=example_schema())
+    return synth.fit(example_frame(200)).release(tmp_path / "made")
+
+
+@pytest.mark.parametrize("name", [README, INDEX])
+@pytest.mark.parametrize(
+    ("said", "forged"), [("eps 2 ", "eps 0.2 "), ("7.39 times", "1.22 times"), ("one row", "all")]
+)
+def test_a_guarantee_in_other_words_is_an_error(
+    promising: Release, name: str, said: str, forged: str
+) -> None:
+    folder = resealed(promising, name, lambda text: text.replace(said, forged))
+    problems = Verify(release=folder).run().value
+    assert problems == [f"{name} must state the guarantee in the words of privacy.json"]
+
+
+@pytest.mark.parametrize("name", [README, INDEX])
+def test_what_a_curator_adds_is_named_and_no_error(promising: Release, name: str) -> None:
+    def add(text: str) -> str:
+        return text.replace("This folder", "Ask Ann for the code book. This folder", 1)
+
+    before = Verify(release=promising.path).run()
+    assert not any(name in warning for warning in before.warnings)
+    found = Verify(release=resealed(promising, name, add)).run()
+    assert found.value == []
+    assert any(warning.startswith(f"{name} is not as this version") for warning in found.warnings)
+
+
+def test_what_another_version_wrote_is_not_compared(
+    promising: Release, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("marginalsyn.release.folder.version", lambda _: "9.0.0")
+    folder = resealed(promising, README, lambda text: text.replace("A smaller eps", "Less eps"))
+    found = Verify(release=folder).run()
+    assert found.value == []
+    assert any("another version wrote it" in warning for warning in found.warnings)
