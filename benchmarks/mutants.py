@@ -29,6 +29,7 @@ GDP = "tests/privacy/test_gdp.py"
 PRICE = "tests/access/test_price.py"
 DOORS = "tests/conformance/test_doors.py"
 VALUES = "tests/sources/test_values.py"
+SHARED = "tests/access/test_shared_engine.py"
 TAPE = "tests/conformance/test_side_doors.py"
 INDEPENDENT = f"{TAPE}::test_generators_have_no_side_door[independent, a strange row]"
 REPLACED = f"{TAPE}::test_generators_have_no_side_door[independent, a replaced row]"
@@ -1032,6 +1033,22 @@ MUTANTS = (
         ("tests/sources/test_sources.py", "-k", "other_types"),
     ),
     # held-out rows
+    Mutant(
+        "one-connection-for-all",
+        "rows of one table lie where every other one of the process could read them, and stay",
+        "marginalsyn/table/engine.py",
+        "    return ibis.duckdb.from_connection(cursor())\n",
+        "    return _engine_of(os.getpid())\n",
+        (f"{SHARED}::test_no_rows_stay_in_the_engine_and_no_other_connection_sees_them",),
+    ),
+    Mutant(
+        "query-of-another-salt",
+        "the query that is kept for one hold-out counts the rows of another",
+        "marginalsyn/sources/holdout.py",
+        "    salt: str\n",
+        '    salt: str = __import__("dataclasses").field(compare=False)\n',
+        (f"{SHARED}::test_a_kept_query_is_that_of_its_own_schema_and_hold_out",),
+    ),
     Mutant(
         "holdout-leaks",
         "visits see the held-out rows",

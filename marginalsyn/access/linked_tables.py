@@ -32,7 +32,7 @@ from marginalsyn.sources.persons import AMOUNT, WHOLE, keyed
 from marginalsyn.sources.source import Source, TableSource, open_source, place_of_table, trace_of
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.encoding import spelt
-from marginalsyn.table.engine import Connection, engine_errors, private_engine, store
+from marginalsyn.table.engine import Connection, engine_errors, store
 from marginalsyn.table.schema import Schema
 from marginalsyn.table.unit import Unit
 from marginalsyn.validation import like, shorten
@@ -88,7 +88,6 @@ class _Persons(Source):
     def __init__(self, owner: PrivateForest, names: Mapping[str, str]) -> None:
         self._owner, self.name, self._names = owner, owner.source, names
         self.columns = (*names.values(), str(owner.tree.root.key))
-        self.embedded = owner.embedded
 
     @property
     def trace(self) -> str | None:
@@ -99,11 +98,9 @@ class _Persons(Source):
 
     @cached_property
     def _connection(self) -> Connection:
-        known = self._owner.connection
         with engine_errors(self.name):
-            return Connection(
-                known.backend, person_rows(self._owner.forest, self._names), known.embedded
-            )
+            rows = person_rows(self._owner.forest, self._names)
+            return Connection(self._owner.connection.backend, rows)
 
 
 def person_rows(forest: Forest, names: Mapping[str, str]) -> ibis.Table:
@@ -221,11 +218,6 @@ class PrivateForest(PrivateTable):
         """A readable name of where the tables lie."""
         return self._name
 
-    @property
-    def embedded(self) -> bool:
-        """Whether rows are counted in this process."""
-        return self._source.embedded
-
     def persons_table(
         self, schema: Schema | None = None, names: Mapping[str, str] | None = None
     ) -> PersonsTable:
@@ -279,26 +271,21 @@ class PrivateForest(PrivateTable):
         super().unprotected(reason)
         return UnprotectedForest(self, reason)
 
-    @cached_property
+    @property
     def connection(self) -> Connection:
         """The engine that holds the rows of all tables."""
-        with engine_errors(self.source):
-            source = self._sources[0]
-            first = source.connect()
-            if first.embedded and not isinstance(source, TableSource):
-                return Connection(private_engine(), first.table, True)
-            return first
+        return self._sources[0].connect()
 
     @cached_property
     def forest(self) -> Forest:
         """The views as queries."""
-        backend, embedded = self.connection.backend, self.connection.embedded
+        backend = self.connection.backend
         with engine_errors(self.source):
             tables = {
                 name: source.attach(backend, f"source_of_{name}")
                 for name, source in self._tables.items()
             }
-        keep = partial(store, backend) if embedded else None
+        keep = partial(store, backend) if self.connection.embedded else None
         return Forest(self.tree, tables, self._holdout, str(backend.name), keep)
 
 

@@ -7,20 +7,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from functools import cached_property, partial
+from functools import cache, cached_property, lru_cache, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from ibis.expr.operations import DatabaseTable
 
 from marginalsyn.errors import UsageError
 from marginalsyn.sources import counting, persons
 from marginalsyn.sources.counting import Weighing
 from marginalsyn.sources.holdout import Holdout
+from marginalsyn.sources.source import Source
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.columns import CategoricalColumn
 from marginalsyn.table.encoding import plain, text_key
-from marginalsyn.table.engine import Connection, engine_errors
+from marginalsyn.table.engine import Connection, engine_errors, private_engine
 from marginalsyn.table.moments import with_parts
 from marginalsyn.table.unit import Unit
 
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from marginalsyn.sources.counting import Codes, Columns, Maps
-    from marginalsyn.sources.source import Source
+    from marginalsyn.table.schema import Schema
 
 # A marginal of more cells would not fit in memory; which one is asked for is public.
 MOST_CELLS = 2**27
@@ -60,7 +62,7 @@ class PrivateRows:
     def __init__(
         self, source: Source, codec: Codec, holdout: Holdout, *, counted: bool = True
     ) -> None:
-        self._source, self.codec, self._holdout = source, codec, holdout
+        self._source, self.codec, self._holdout, self._limited = source, codec, holdout, counted
         self._bound: Unit | None = codec.schema.unit if counted else None
         # A person with one row is a row like any other.
         alone = self._bound is None or self._bound.max_rows == 1
@@ -126,8 +128,7 @@ class PrivateRows:
 
     def recoded(self, codec: Codec) -> PrivateRows:
         """The same rows under other codes."""
-        counted = self._bound is not None or self._survey is not None
-        rows = PrivateRows(self._source, codec, self._holdout, counted=counted)
+        rows = PrivateRows(self._source, codec, self._holdout, counted=self._limited)
         if "_connection" in self.__dict__:
             rows.__dict__["_connection"] = self._connection
         return rows
@@ -284,12 +285,17 @@ class PrivateRows:
 
     @cached_property
     def _codes(self) -> Codes:
-        table, codec = self._counted(), self._coder()
+        opened, query = self._connection, None
+        if opened.embedded and isinstance(opened.table.op(), DatabaseTable):
+            query = _written(
+                self.codec.schema, self._holdout, self._limited, opened.table.unbind().op()
+            )
+        codec, counted = self._coder(), cache(self._counted)
 
         def encoded(columns: Columns) -> ibis.Table:
-            return codec.encoded(table, columns)
+            return codec.encoded(counted(), columns)
 
-        return counting.load(self._connection, encoded, codec.schema.domain, self._weighing)
+        return counting.load(opened, encoded, codec.schema.domain, self._weighing, query)
 
     def _part(self, *, held_out: bool = False) -> ibis.Table:
         """One part's rows, each counted once, with what is derived of persons."""
@@ -305,3 +311,17 @@ class PrivateRows:
         by = None if unit is None else persons.written(table[unit.column])
         engine = str(self._connection.backend.name)
         return self._holdout.part(table, engine, held_out=held_out, by=by)
+
+
+@lru_cache(maxsize=64)
+def _written(schema: Schema, holdout: Holdout, counted: bool, table: Any) -> str:
+    """The text of DuckDB's query for all codes: to write it takes longer than to count few rows.
+
+    It depends on what is public, the hold-out's salt, and the names and types of a table.
+    """
+    rows = PrivateRows(Source(), Codec(schema), holdout, counted=counted)
+    engine = private_engine()
+    # The table itself is not there: an engine's name decides how some values are read.
+    empty = DatabaseTable(table.name, table.schema, engine, table.namespace).to_expr()
+    rows.__dict__["_connection"] = Connection(engine, empty)
+    return str(engine.compile(rows._coder().encoded(rows._counted())))

@@ -155,18 +155,15 @@ class KeptCounts:
         self, marginals: Sequence[Columns], sizes: Mapping[str, int], maps: Maps
     ) -> list[np.ndarray]:
         keys = [_key(columns, maps) for columns in marginals]
-        lacking = [place for place, key in enumerate(keys) if key not in self._kept]
-        found = {}
-        if lacking:
-            counts = self._codes.count([marginals[place] for place in lacking], sizes, maps)
-            found = dict(zip(lacking, counts, strict=True))
+        known = zip(keys, marginals, strict=True)
+        if lacking := {key: columns for key, columns in known if key not in self._kept}:
+            counts = self._codes.count([*lacking.values()], sizes, maps)
+            for key, values in zip(lacking, counts, strict=True):
+                self._kept[key] = values.astype(np.min_scalar_type(int(values.max(initial=0))))
         answers = []
-        for place, key in enumerate(keys):
-            if place not in found:
-                self._kept.move_to_end(key)
-            answers.append(found[place] if place in found else self._kept[key].astype(np.int64))
-        for place, values in found.items():
-            self._kept[keys[place]] = values.astype(np.min_scalar_type(int(values.max(initial=0))))
+        for key in keys:
+            self._kept.move_to_end(key)
+            answers.append(self._kept[key].astype(np.int64))
         while sum(values.nbytes for values in self._kept.values()) > KEPT_BYTES:
             self._kept.popitem(last=False)
         return answers
@@ -200,29 +197,31 @@ def load(
     encoded: Callable[[Columns], ibis.Table],
     sizes: Mapping[str, int],
     weighing: Weighing | None = None,
+    query: str | None = None,
 ) -> Codes:
     """Encode the rows once: into memory, or for larger tables into a table that can spill.
 
-    Engines elsewhere keep their rows and are asked for counts.
+    Engines elsewhere keep their rows and are asked for counts. ``query`` is the text of all codes'
+    query, where it is known.
     """
     if not connection.embedded:
         if connection.backend.name == "pyspark":
             return KeptCounts(SparkCodes(connection.backend, encoded, sizes, weighing))
         return KeptCounts(TableCodes(connection.backend, encoded, weighing=weighing))
     kinds = {name: np.min_scalar_type(max(size - 1, 0)) for name, size in sizes.items()}
-    table = encoded(tuple(sizes)).cast({name: str(kind) for name, kind in kinds.items()})
     width = sum(kind.itemsize for kind in kinds.values())
     chunks: dict[str, list[np.ndarray]] = {name: [] for name in sizes}
     rows = 0
-    with batches_of(connection.backend, table, BATCH_ROWS) as batches:
+    with batches_of(connection.backend, query or encoded(tuple(sizes)), BATCH_ROWS) as batches:
         for batch in batches:
             rows += batch.num_rows
             if rows * width > MEMORY_BYTES:
                 break
             for name, values in zip(sizes, batch.columns, strict=True):
-                chunks[name].append(values.to_numpy(zero_copy_only=False))
+                chunks[name].append(values.to_numpy(zero_copy_only=False).astype(kinds[name]))
     if rows * width > MEMORY_BYTES:
         chunks.clear()
+        table = encoded(tuple(sizes)).cast({name: str(kind) for name, kind in kinds.items()})
         kept = store(connection.backend, table)
         return TableCodes(connection.backend, lambda names: kept.select(*names), kept, weighing)
     # One column at a time, so that no more than one is in memory twice.

@@ -21,7 +21,7 @@ import ibis
 from marginalsyn.defaults import PASSWORD
 from marginalsyn.errors import DataError, MarginalsynError, MissingExtraError, UsageError
 from marginalsyn.sources.relations import Place, Rows, find_place, find_rows
-from marginalsyn.table.engine import first_line, private_engine
+from marginalsyn.table.engine import first_line, new_engine
 from marginalsyn.validation import check_address, like
 
 # Where a table is not there, so many of the others are named.
@@ -156,7 +156,7 @@ def reach(address: Address) -> Any:
     if address.scheme == "duckdb":
         if not Path(address.path).is_file():
             raise DataError(f"data (duckdb://{address.path}) must be an existing DuckDB file")
-        backend = private_engine()
+        backend = new_engine()
         backend.attach(address.path, name="source", read_only=True)
         return backend
     if address.scheme in ("spark", "sc"):

@@ -69,8 +69,6 @@ class Source:
     nested: tuple[str, ...] = ()
     # Of a text file's bytes; None where columns have types.
     encoding: str | None = None
-    # Counted in this process, which keeps the order of rows.
-    embedded: bool = True
     # That hold the rows; none where no file does.
     _paths: Sequence[Path] = ()
 
@@ -102,7 +100,7 @@ class Source:
     @cached_property
     def _connection(self) -> Connection:
         backend = private_engine()
-        return Connection(backend, self.attach(backend, "rows_of_source"), embedded=True)
+        return Connection(backend, self.attach(backend, "rows_of_source"))
 
 
 class FrameSource(Source):
@@ -323,7 +321,6 @@ class TableSource(Source):
             raise UsageError(
                 f"data (Ibis table) must be bound to one backend: {first_line(error)}"
             ) from None
-        self.embedded = self._backend.name == "duckdb"
         self._table = table.drop(*self.nested) if set(self.columns) > set(self.nested) else table
         if self._backend.name == "postgres":
             self._table, refused = in_plain_types(self._backend, self._table, name)
@@ -336,7 +333,7 @@ class TableSource(Source):
 
     @cached_property
     def _connection(self) -> Connection:
-        return Connection(self._backend, self._table, self.embedded)
+        return Connection(self._backend, self._table)
 
 
 def open_source(
@@ -468,13 +465,12 @@ def expand(name: str) -> list[Path]:
     if path.exists():
         return [path]
     if any(sign in name for sign in "*?["):
-        found = sorted(Path(match) for match in glob.glob(str(path), recursive=True))
-        found = [match for match in found if match.is_file()]
+        matches = map(Path, glob.glob(str(path), recursive=True))
+        found = sorted(match for match in matches if match.is_file())
         if not found:
             raise DataError(f"data ({name}) must match at least one file: it matches none")
         return found
-    near = sorted(path.parent.iterdir()) if path.parent.is_dir() else []
-    files = [one.name for one in near if one.is_file()]
+    files = sorted(near.name for near in path.parent.glob("*") if near.is_file())
     known = like(path.name, files)
     raise DataError(f"data ({name}) must be an existing file: there is none of this name{known}")
 
@@ -483,8 +479,7 @@ def place_of_table(folder: Path, name: str) -> Path | None:
     """The file of a linked table in a folder: of its name, with or without a suffix."""
     if (folder / name).is_file():
         return folder / name
-    places = [folder / f"{name}{suffix}" for suffix in SUFFIXES]
-    found = [place for place in places if place.is_file()]
+    found = [place for kind in SUFFIXES if (place := folder / f"{name}{kind}").is_file()]
     return found[0] if len(found) == 1 else None
 
 
@@ -568,8 +563,10 @@ def named_columns(names: Iterable[str], where: str, rename: bool = False) -> tup
 def trace_of(sources: Iterable[Source]) -> str | None:
     """What shows that one of some sources has changed; None where one of them shows nothing."""
     traces = [source.trace for source in sources]
-    if len(traces) == 1 or None in traces:
-        return traces[0] if len(traces) == 1 else None
+    if len(traces) == 1:
+        return traces[0]
+    if None in traces:
+        return None
     return hashlib.sha256(json.dumps(traces).encode()).hexdigest()
 
 

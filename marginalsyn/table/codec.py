@@ -15,7 +15,7 @@ from marginalsyn.errors import SchemaError
 from marginalsyn.table import decoding, encoding
 from marginalsyn.table.arrow import arrow_table
 from marginalsyn.table.columns import ListedColumn
-from marginalsyn.table.engine import engine_of, shared_engine
+from marginalsyn.table.engine import cursor, engine_of
 from marginalsyn.table.schema import AnyColumn, Schema
 
 
@@ -209,12 +209,9 @@ class Codec:
         self._present(list(frame.columns))
         rows = arrow_table(frame, self.schema.names)
         name, query, types = _written(self.schema, form, tuple(how.items()), rows.schema)
-        with shared_engine() as connection:
+        with cursor() as connection:
             connection.register(name, rows)
-            try:
-                return connection.sql(query).to_arrow_table().cast(types)
-            finally:
-                connection.unregister(name)
+            return connection.execute(query).to_arrow_table().cast(types)
 
     @staticmethod
     def _frame(columns: Any) -> pd.DataFrame:

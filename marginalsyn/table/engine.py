@@ -8,12 +8,10 @@ import re
 import secrets
 import shutil
 import tempfile
-import threading
-import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -35,40 +33,45 @@ FILE = re.compile(r"^\s*file = (.*)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Connection:
-    """A table that can be queried, and the engine that does it; ``embedded`` is in this process."""
+    """A table that can be queried, and the engine that does it."""
 
     backend: Any
     table: ibis.Table
-    embedded: bool
+
+    @property
+    def embedded(self) -> bool:
+        """Whether it runs in this process, and keeps the order of rows."""
+        return bool(self.backend.name == "duckdb")
 
 
 def private_engine() -> Any:
+    """A connection to this process's DuckDB: no other one sees its tables, which go with it."""
+    return ibis.duckdb.from_connection(cursor())
+
+
+def cursor() -> Any:
+    """The same without Ibis, to be closed after a query."""
+    return _engine_of(os.getpid()).con.cursor()
+
+
+def new_engine() -> Any:
     """Return an in-memory DuckDB of our own; what does not fit goes to a private folder."""
-    folder = Path(_spill_folder(os.getpid())) / secrets.token_hex(8)
     backend = ibis.duckdb.connect(
         memory_limit=MEMORY_LIMIT,
-        temp_directory=str(folder),
+        temp_directory=str(private_folder()),
         threads=min(os.cpu_count() or 1, MOST_THREADS),
         autoinstall_known_extensions=False,
         # It turns IN into a hash join, which does not keep the order of rows.
         disabled_optimizers="in_clause",
     )
-    weakref.finalize(backend, shutil.rmtree, folder, True)
+    backend.con.execute("SET GLOBAL TimeZone = 'UTC'")
     return backend
 
 
-@contextmanager
-def shared_engine() -> Iterator[Any]:
-    """The connection of a DuckDB that this process keeps, for one query at a time."""
-    backend, lock = _engine_of(os.getpid())
-    with lock:
-        yield backend.con
-
-
 @cache
-def _engine_of(process: int) -> tuple[Any, threading.Lock]:
+def _engine_of(process: int) -> Any:
     """A forked process has an engine of its own, and keeps its parent's, which it cannot close."""
-    return private_engine(), threading.Lock()
+    return new_engine()
 
 
 def engine_of(table: ibis.Expr) -> str | None:
@@ -87,8 +90,8 @@ def call(name: str, kind: Any, *values: Any) -> Any:
 
 
 @contextmanager
-def batches_of(backend: Any, table: ibis.Table, size: int) -> Iterator[Any]:
-    """The rows of a query as an iterator of Arrow batches of about ``size`` rows.
+def batches_of(backend: Any, table: ibis.Table | str, size: int) -> Iterator[Any]:
+    """The rows of a query, or of its text, as an iterator of Arrow batches of about ``size`` rows.
 
     A stream that is left early waits for DuckDB's threads, which may wait for Python's lock to let
     go of a frame: it must be closed, which gives the lock away, and not be left to a destructor,
@@ -97,7 +100,8 @@ def batches_of(backend: Any, table: ibis.Table, size: int) -> Iterator[Any]:
     if backend.name != "duckdb":
         yield backend.to_pyarrow_batches(table, chunk_size=size)
         return
-    reader = backend.raw_sql(backend.compile(table)).fetch_record_batch(size)
+    query = table if isinstance(table, str) else backend.compile(table)
+    reader = backend.raw_sql(query).fetch_record_batch(size)
     try:
         yield reader
     finally:
@@ -129,12 +133,10 @@ def kept(backend: Any, table: ibis.Table) -> Iterator[ibis.Table]:
 
 def private_folder() -> Path:
     """A new folder for copies of private rows, which goes when the process ends."""
-    folder = Path(_spill_folder(os.getpid())) / secrets.token_hex(8)
-    folder.mkdir(mode=0o700)
-    return folder
+    return Path(tempfile.mkdtemp(dir=_spill_folder(os.getpid())))
 
 
-@lru_cache(maxsize=1)
+@cache
 def _spill_folder(process: int) -> str:
     """A folder that only its owner may read, removed when the process ends."""
     folder = tempfile.mkdtemp(prefix="marginalsyn-")

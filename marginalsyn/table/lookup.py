@@ -219,13 +219,9 @@ def codes_of(values: pa.Array, column: Column, tokens: Sequence[str]) -> list[in
     """The codes of some values by the long way, found in this process: they are every engine's."""
     table = ibis.memtable(pa.table({column.name: values}))
     ready = encoding.prepared(table, [column])
-    engine = private_engine()
-    try:
-        code = encoding.code(ready[column.name], column, tokens)
-        found = engine.to_pyarrow(ready.select(code.name("code")))
-    finally:
-        engine.disconnect()
-    return [int(code) for code in found.column("code").to_pylist()]
+    code = encoding.code(ready[column.name], column, tokens)
+    found = private_engine().to_pyarrow(ready.select(code.name("code")))
+    return list(found.column("code").to_pylist())
 
 
 def _tables(

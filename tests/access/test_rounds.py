@@ -20,7 +20,7 @@ from marginalsyn.host import generate
 from marginalsyn.privacy.charges import ZCDP
 from marginalsyn.sources import count_blocks, counting
 from marginalsyn.sources.databases import spark_address
-from marginalsyn.sources.source import TableSource
+from marginalsyn.table.engine import Connection
 
 SIZES = {"a": 3, "b": 300, "c": 2, "d": 40}
 MARGINALS: list[tuple[str, ...]] = [(), ("a",), ("c", "a"), ("b", "d"), ("a", "c", "d")]
@@ -124,16 +124,10 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch, data: pd.DataFrame, *, grouped: b
     """A table of an engine that is taken for one elsewhere."""
     backend = ibis.duckdb.connect()
     backend.con.register("people", pa.Table.from_pandas(data, preserve_index=False))
-    monkeypatch.setattr(TableSource, "_connection", property(_far))
+    monkeypatch.setattr(Connection, "embedded", False)
     if grouped:
         monkeypatch.setitem(counting.SETS, "duckdb", 2)
     return backend.table("people")
-
-
-def _far(source: Any) -> Any:
-    from marginalsyn.table.engine import Connection
-
-    return Connection(source._backend, source._table, embedded=False)
 
 
 @pytest.mark.parametrize("grouped", [False, True])

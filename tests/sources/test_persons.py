@@ -17,6 +17,7 @@ import person_traps
 import pytest
 
 from marginalsyn import Budget, Charge, Ledger, Neighbours, PrivateTable, Schema, Unit, make_noise
+from marginalsyn.access import rows as access
 from marginalsyn.contract import make_config, make_weights
 from marginalsyn.errors import BudgetError, SchemaError, UsageError
 from marginalsyn.host import calibrate, generate
@@ -27,6 +28,11 @@ from marginalsyn.sources import counting, persons
 
 BASE = Schema.from_domain({"a": 3, "b": 2})
 UNIT = Unit(column="who", max_rows=4)
+
+
+def written_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Queries are written again for each table, so that they follow what is replaced."""
+    monkeypatch.setattr(access, "_written", access._written.__wrapped__)
 
 
 def rows_of(rng: np.random.Generator, who: object, rows: int) -> pd.DataFrame:
@@ -93,6 +99,7 @@ def test_rows_beyond_the_bound_are_not_counted_though_many(monkeypatch: pytest.M
     joined = pd.concat([others, rows_of(rng, "new", 30)])
     assert moved(others, joined)[0] == 1.0
     loose = Unit(column="who", max_rows=40)
+    written_again(monkeypatch)
     monkeypatch.setattr(
         persons, "bounded", lambda table, *_, real=persons.bounded, **__: real(table, loose)
     )
@@ -369,6 +376,7 @@ def test_one_row_of_each_person_is_seen_like_a_row(monkeypatch: pytest.MonkeyPat
     assert len(looks(frame)[0]) == people
     assert moved(new) == [1, 1, 1, 1]
     # With the bound taken out, all rows of the person come.
+    written_again(monkeypatch)
     monkeypatch.setattr(
         persons, "bounded", lambda table, unit, engine, numbered: table.mutate(**{persons.SHARE: 2})
     )

@@ -378,15 +378,17 @@ def test_what_spills_is_private_and_goes_with_the_engine() -> None:
 import gc, os, pathlib
 from marginalsyn.table import engine
 engine.MEMORY_LIMIT = "40MB"
-backend = engine.private_engine()
-folder = pathlib.Path(backend.con.sql("SELECT current_setting('temp_directory')").fetchone()[0])
-assert os.stat(folder.parent).st_mode & 0o777 == 0o700
-backend.con.execute("CREATE TEMP TABLE t AS SELECT hash(range) AS a FROM range(8000000)")
-assert list(folder.iterdir()), "nothing was spilled"
-del backend
-gc.collect()
-assert not folder.exists()
-engine.private_engine()
+for make in (engine.private_engine, engine.new_engine):
+    backend = make()
+    folder = pathlib.Path(backend.con.sql("SELECT current_setting('temp_directory')").fetchone()[0])
+    for place in (folder, folder.parent):
+        assert os.stat(place).st_mode & 0o777 == 0o700
+    backend.con.execute("CREATE TEMP TABLE t AS SELECT hash(range) AS a FROM range(8000000)")
+    assert list(folder.iterdir()), "nothing was spilled"
+    del backend
+    gc.collect()
+    assert not folder.exists() or not list(folder.iterdir())
+    make()
 print(folder.parent)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
