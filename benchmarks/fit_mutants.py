@@ -26,7 +26,7 @@ FITS = (
         "reference-is-the-private-table",
         "the private table's own rows, in another order, are taken for a public reference",
         COMPARED,
-        "            _refuse_private(reference, source, schema, rows, overlaps)\n",
+        "            _refuse_private(reference, source, schema, rows, asked.reference_overlaps)\n",
         "            pass\n",
         (REFERENCES, "-k", "refused_before_any_charge"),
     ),

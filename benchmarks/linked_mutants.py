@@ -105,8 +105,8 @@ LINKED = (
         "resumed-under-another-schema",
         "answers about one schema are taken for answers about another",
         "marginalsyn/host.py",
-        '            "schema": digest(schema),\n',
-        "",
+        '        "schema": digest(schema),\n        **({"reference"',
+        '        **({"reference"',
         (RUNS, "-k", "same_questions"),
     ),
     Mutant(

@@ -214,8 +214,8 @@ PUBLISHED = (
         "best-and-worst-models-swapped",
         "the verdict names the table whose models lose most as the best",
         "marginalsyn/evaluation/verdict.py",
-        "best, worst = min(known, key=lambda c: known[c]), max(known, key=lambda c: known[c])",
-        "worst, best = min(known, key=lambda c: known[c]), max(known, key=lambda c: known[c])",
+        "best, worst = min(known, key=known.__getitem__), max(",
+        "worst, best = min(known, key=known.__getitem__), max(",
         (BUGS, "-k", "verdict"),
     ),
     # Rules between columns
