@@ -241,7 +241,7 @@ def settled(schema: Schema) -> Schema:
 
     How coarse they are depends on no row: the number of rows is private.
     """
-    bins: dict[str, int | str] = {}
+    bins = {}
     for column in schema.columns:
         if isinstance(column, MomentColumn):
             periods = ["hour"] if column.kind == "time" else ["month", "quarter", "year"]

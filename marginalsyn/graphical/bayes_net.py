@@ -76,7 +76,7 @@ class BayesNet:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """What to store: each node's table and its parents' groups."""
-        out: dict[str, np.ndarray] = {}
+        out = {}
         for node in self.nodes:
             out[f"table{node.column}"] = node.table
             for parent in node.parents:

@@ -91,7 +91,7 @@ class CliqueForest:
 
     def regions(self, without: Collection[int]) -> np.ndarray:
         """For every column a number of what stays connected without some cliques; -1 in those."""
-        label: dict[int, int] = {}
+        label = {}
         for start in range(len(self._cliques)):
             if start in without or start in label:
                 continue
@@ -108,7 +108,7 @@ class CliqueForest:
     def _reach(self, column: int, times: float) -> tuple[dict[int, float], dict[int, int]]:
         """``times`` the cells of the cliques on the way to each other one, and the way back."""
         added = dict.fromkeys(self._homes[column], 0.0)
-        back: dict[int, int] = {}
+        back = {}
         queue = deque(added)
         while queue:
             here = queue.popleft()

@@ -79,7 +79,7 @@ class ConditionalDraws:
         self, known: Mapping[str, np.ndarray], rows: int, rng: np.random.Generator
     ) -> dict[str, np.ndarray]:
         """Codes of the own columns, int32; ``known`` holds those of all others that matter."""
-        found: dict[str, np.ndarray] = {}
+        found = {}
         for part in self._parts:
             lacking = [self._layout.names[v] for v in part.known]
             codes = [np.asarray(known[name]) for name in lacking]

@@ -119,7 +119,7 @@ def _greedy(
     left = list(range(len(sizes)))
     pairs = []
     chordal = True
-    scores: dict[int, int] = {}
+    scores = {}
     while left:
         stale = [v for v in left if v not in scores]
         for v in stale:

@@ -103,7 +103,7 @@ class PairShares:
         # Up: sources below a bucket, or its own column. Those of a subtree are consecutive rows.
         below: dict[int, slice] = {}
         risen: dict[int, np.ndarray] = {}
-        groups: dict[int, list[tuple[slice, Scope, np.ndarray]]] = {}
+        groups = {}
         for v in tree.order:
             parts = [
                 (below[c], tuple(tree.separators[c]), risen[c])
@@ -140,7 +140,7 @@ class PairShares:
             outside = [s for s in (slice(0, inside.start), slice(inside.stop, total))]
             outside = [s for s in outside if s.stop > s.start]
             wanted = {tuple(tree.separators[c]) for c in self._children[v]}
-            reached: dict[Scope, np.ndarray] = {}
+            reached = {}
             for place in outside:
                 out[place, self._codes(v)] = self._moved(v, above, (v,), whole[place])
             for target in wanted:

@@ -146,7 +146,7 @@ class ReferenceModel:
         places = {name: place for place, name in enumerate(self._domain)}
         self._columns: dict[int, tuple[np.ndarray, float]] = {}
         self._singles: list[Observed] = []
-        related: dict[tuple[str, ...], tuple[float, Observed]] = {}
+        related = {}
         for table in tables:
             known = [name for name in self._domain if name in table.names]
             strength = table.rows / (table.rows + total)

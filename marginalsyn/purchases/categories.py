@@ -55,7 +55,7 @@ class Categories(Purchase):
     @cached_property
     def lengths(self) -> Mapping[str, tuple[int | None, ...]]:
         """By column, what is counted: whole texts (None), and starts of them."""
-        found: dict[str, tuple[int | None, ...]] = {}
+        found = {}
         for name in self.names:
             column = self.schema.column(name)
             assert isinstance(column, CategoricalColumn)

@@ -111,7 +111,7 @@ class Shapes(Purchase):
 
     def complete(self, schema: Schema, visit: Visit) -> Schema:
         visit.prepare([(name,) for name in self.names])
-        found: dict[str, dict[str, Any]] = {}
+        found = {}
         for name, levels in self.levels.items():
             edges, sigmas = visit.schema.column(name).edges, self.sigmas[name]  # type: ignore[union-attr]
             # A missing value is in no cell.

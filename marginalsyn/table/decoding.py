@@ -22,8 +22,8 @@ def drawn(
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Numbers for the codes of numeric columns, and all codes, those of dates' parts made true."""
     places = {column.name: place for place, column in enumerate(columns)}
-    numbers: dict[str, np.ndarray] = {}
-    true: dict[int, np.ndarray] = {}
+    numbers = {}
+    true = {}
     for column in columns:
         if not isinstance(column, NumberColumn):
             continue

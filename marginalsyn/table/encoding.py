@@ -346,10 +346,10 @@ def _spellings(
     column: Column,
 ) -> tuple[dict[str, int], dict[str, int], dict[float, int], dict[str, int]]:
     """Codes by exact text, by case-folded truth value, by number, and by integer text."""
-    texts: dict[str, int] = {}
+    texts = {}
     folded: dict[str, int] = {}
     numbers: dict[float, int] = {}
-    whole: dict[str, int] = {}
+    whole = {}
     for position, value in enumerate(column.values):
         text = text_of(value)
         texts[trim(value)] = position

@@ -40,7 +40,7 @@ SEED = 42
 
 def coded(table: ir.Table, columns: Sequence[Column], tokens: Sequence[str]) -> ir.Table:
     """The codes of several columns of a Spark table, int32 and never null, in their order."""
-    parts: dict[str, ir.Value] = {}
+    parts = {}
     for place, column in enumerate(columns):
         known, value = _two_ways(table[column.name], column, tokens)
         if known is not None:

@@ -524,7 +524,7 @@ class _Parser:
             raise self._error("nothing can be added to a time of day", at)
         day = DAY if kinds == {"dates"} else 1
         sums: dict[str, float] = {}
-        columns: dict[str, NumberColumn] = {}
+        columns = {}
         for column, factor in terms:
             assert isinstance(column, NumberColumn)
             columns[column.name] = column

@@ -108,7 +108,7 @@ def audit(
     # Quick ones first: what they leave of their time is the slow ones'.
     order = sorted(range(len(cases)), key=lambda number: _weight(cases[number]))
     left = math.fsum(_weight(case) for case in cases)
-    findings: dict[int, Finding] = {}
+    findings = {}
     with laboratory(jobs) as lab:
         for done, number in enumerate(order):
             case, now = cases[number], clock()

@@ -350,7 +350,7 @@ def _scores(names: Sequence[str], x: np.ndarray, y: np.ndarray) -> dict[str, Sco
     distance = np.abs(y.mean(axis=0) - x.mean(axis=0))
     scale = np.where(spread > 0, spread, 1.0)
     effect = distance / np.where(spread > 0, spread, np.where(distance > 0, 1e-12, 1.0))
-    found: dict[str, Score] = {}
+    found = {}
     for column in np.argsort(-effect, kind="stable")[:_SINGLES]:
         if effect[column] > 0:
             found[names[column]] = _column(int(column))
