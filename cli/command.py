@@ -33,7 +33,6 @@ from marginalsyn.validation import like
 if TYPE_CHECKING:
     from marginalsyn.operations.origins import FoundTable
     from marginalsyn.records.resume import RunRecorder
-    from marginalsyn.records.runs import RunRecord
 
 METHOD = "marginalsyn.cli.method"
 
@@ -329,7 +328,7 @@ class Shell(screen.Notes):
 
     def resumes(self, run: str) -> bool:
         """Whether the interrupted run that goes on is named like this."""
-        card: RunRecord | None = _context().meta.get(group.CARD)
+        card = _context().meta.get(group.CARD)
         return card is not None and card.run.startswith(run)
 
     def keep(
@@ -347,7 +346,7 @@ class Shell(screen.Notes):
         ctx, key = _context(), identify(table.name)
         command, options = group.command_of(ctx), group.recordable(ctx.params, key)
         # A command's second run is new, though its first one was resumed.
-        card: RunRecord | None = ctx.meta.get(group.CARD) if resume else None
+        card = ctx.meta.get(group.CARD) if resume else None
         if card is None and not go_on:
             group.warn_of_interrupted(key, self)
         return RunRecorder(

@@ -203,7 +203,7 @@ def _ask_missing(choices: Start, draft: Draft, changed: Callable[..., bool]) -> 
         except UsageError as error:
             Notes().warn(str(error))
             continue
-        none: dict[str, tuple[float, ...]] = {one.name: () for one in codes}
+        none = {one.name: () for one in codes}
         if changed(missing={**choices.missing, **none, **found}):
             return
 

@@ -64,7 +64,7 @@ def limits_of(problem: Problem, bounds: Mapping[Pair, float]) -> Limits:
     size = len(problem.value)
     down, up = np.zeros(size), np.zeros(size)
     shared = [*_binned(problem), *_cut(problem), *_split(problem), *_few(problem).values()]
-    notes: list[list[str]] = [list(shared) for _ in range(size)]
+    notes = [list(shared) for _ in range(size)]
     pairs = _unmeasured(problem) if (problem.widened | ~problem.answered).any() else []
     # By groups of codes.
     base = problem.graphical.base

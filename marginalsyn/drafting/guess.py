@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from marginalsyn.drafting.spellings import FIT, Guess, Texts, guess_moment, guess_number
@@ -109,7 +109,7 @@ def guess_truth(texts: Texts, known: int) -> Guess | None:
     true, false = (next((t for t, _ in texts if t.lower() in side), "") for side in sides)
     if pair:
         # A word that no row has is spelt as the other one.
-        ways: tuple[Callable[[str], str], ...] = (str.upper, str.title, str.lower)
+        ways = (str.upper, str.title, str.lower)
         style = next((way for way in ways if (way(true), way(false)) == (true, false)), str)
         true, false = true or style(pair[0]), false or style(pair[1])
     fields: dict[str, Any] = {"true_label": true, "false_label": false}

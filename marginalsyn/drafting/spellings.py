@@ -10,7 +10,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
 from typing import Any
@@ -41,6 +41,7 @@ BETWEEN = ".,'’ \u00a0\u202f"
 NUMBER = re.compile(
     rf"^(?P<prefix>[^\d<>]*?)(?P<digits>[+-]?\d[\d{BETWEEN}]*|[.,]\d+)(?P<suffix>[^\d<>]*)$"
 )
+TURNED = re.compile(r"\(([^()<>-]+)\)|([^()<>-]*\d)-")
 UNIT = re.compile(r"^ ?[^\d<>+\s-][^\d<>+-]{0,9}$|^$")
 CURRENCIES = {
     *("", "$", "€", "£", "¥", "₹", "US$", "A$", "C$", "R$", "USD", "EUR", "GBP", "CHF", "JPY"),
@@ -202,9 +203,10 @@ def guess_number(texts: Texts, known: int, fit: float = FIT) -> Guess | None:
     """Numbers with currencies, units, decimal commas, limits of detection or some odd words."""
     groups: dict[str, list[_Number]] = {}
     left: list[tuple[str, int]] = []
-    for text, count in texts:
-        found = _split(text, count)
-        if found is None:
+    numbers = [_split(text, count) for text, count in texts]
+    negative = _turned_are_negative([one for one in numbers if one])
+    for (text, count), found in zip(texts, numbers, strict=True):
+        if found is None or (found.turned and not negative):
             left.append((text, count))
         else:
             groups.setdefault(found.unit, []).append(found)
@@ -230,8 +232,10 @@ def guess_number(texts: Texts, known: int, fit: float = FIT) -> Guess | None:
             return None
         plain = plain or styles[0][:2]
         for decimal, thousands, own in styles:
-            form = _format(decimal, thousands, own, factors[unit])
-            formats.append((sum(one.count for one in own), unit == main, form))
+            for turned in (False, True):
+                if some := [one for one in own if one.turned == turned]:
+                    form = _format(decimal, thousands, some, factors[unit])
+                    formats.append((sum(one.count for one in some), unit == main, form))
             for one in own:
                 if one.limit:
                     number = plain_number(one.digits, form) * factors[unit]
@@ -263,7 +267,7 @@ def guess_number(texts: Texts, known: int, fit: float = FIT) -> Guess | None:
         fields["below"] = max(values["<"])
     if values[">"]:
         fields["above"] = min(values[">"])
-    kind = "continuous" if places or any(form.factor != 1 for form in also) else "integer"
+    kind = "continuous" if places or any(abs(form.factor) != 1 for form in also) else "integer"
     if kind == "continuous":
         fields["decimals"] = min(places, 10)
     why = _number_words(style, fields)
@@ -291,6 +295,22 @@ class _Number:
     suffix: str = ""
     # Of two units in one text: its place in the list of these.
     joint: int | None = None
+    # Negative by brackets around it, or a minus behind it.
+    turned: bool = False
+
+
+def _turned_are_negative(numbers: Sequence[_Number]) -> bool:
+    """Whether numbers in brackets, or with a minus behind them, are surely negative ones.
+
+    Most numbers are plain, none has a minus before it, and some that are meant have more than
+    digits: 1- may be a mark, and (1) a note.
+    """
+    turned = [one for one in numbers if one.turned]
+    return (
+        2 * len(turned) < len(numbers)
+        and any(one.unit or not one.digits.isdigit() for one in turned)
+        and not any("-" in one.digits for one in numbers)
+    )
 
 
 def _split(text: str, count: int) -> _Number | None:
@@ -304,6 +324,11 @@ def _split(text: str, count: int) -> _Number | None:
     if sign is None:  # a text of several lines
         return None
     body = sign["body"]
+    turned = TURNED.fullmatch(text)
+    if turned and (inner := _split(turned[1] or turned[2], count)) and inner.joint is None:
+        before, behind = "()" if turned[1] else ("", "-")
+        prefix, suffix = before + inner.prefix, inner.suffix + behind
+        return replace(inner, text=text, turned=True, prefix=prefix, suffix=suffix)
     minus = ""
     if body.startswith("-") and not body[1:2].isdigit():
         minus, body = "-", body[1:].strip()
@@ -364,8 +389,9 @@ def _factors(groups: Mapping[str, Sequence[_Number]]) -> dict[str, float]:
 def _median(numbers: Sequence[_Number]) -> float:
     """The middle of the numbers, however their signs are meant."""
     read = [(one.digits, _signs([one.digits])) for one in numbers]
-    formats = [(d, NumberFormat(decimal=s[0], thousands=s[1])) for d, s in read if s]
-    values = sorted(plain_number(*one) for one in formats)
+    values = sorted(
+        plain_number(d, NumberFormat(decimal=s[0], thousands=s[1])) for d, s in read if s
+    )
     return values[len(values) // 2] if values else 0.0
 
 
@@ -426,6 +452,7 @@ def _format(decimal: str, thousands: str, own: Sequence[_Number], factor: float)
     for one in own:
         around[one.prefix, one.suffix] += one.count
     (prefix, suffix), _ = around.most_common(1)[0]
+    factor = -factor if own[0].turned else factor
     return OtherFormat(
         decimal=decimal, thousands=thousands, prefix=prefix, suffix=suffix, factor=factor
     )

@@ -22,7 +22,7 @@ from marginalsyn.errors import DataError, PluginError, UsageError
 from marginalsyn.evaluation import headline
 from marginalsyn.evaluation.inputs import check_options, make_case, make_ground, read_workload
 from marginalsyn.evaluation.reports import Case, Options, RealData, Report
-from marginalsyn.evaluation.verdict import FRESH, SHUFFLED, UNEVEN, Use, Verdict, beware
+from marginalsyn.evaluation.verdict import FRESH, SHUFFLED, UNEVEN, Use, beware
 from marginalsyn.evaluation.view import Page, Section, evaluation_card, number, render
 from marginalsyn.people.tree import LinkedSchema
 from marginalsyn.progress import Progress, Silent
@@ -435,7 +435,7 @@ def run_reports(
             together = report.combine(found) if len(found) > 1 else None
             if together is not None:
                 combined[name] = plain(together)
-    verdicts: dict[str, list[Verdict]] = {
+    verdicts = {
         case.name: [reports[n].verdict(b[case.name]) for n, b in blocks.items() if case.name in b]
         for case in cases
     }

@@ -350,7 +350,7 @@ class CliqueTree(WorkloadGenerator):
             return lambda cliques: pgm.model_mb(one_way.domain, [*cliques, *zeros]) <= limit
         place = {name: i for i, name in enumerate(one_way.domain)}
         sizes = list(one_way.domain.values())
-        laid_out: list[Columns] = [*zeros]
+        laid_out = [*zeros]
         forest = CliqueForest(sizes, [[place[c] for c in q] for q in laid_out])
 
         def fits(cliques: Sequence[Columns]) -> bool:

@@ -78,7 +78,7 @@ class IndependentConfig(GeneratorConfig):
             flat = None if array is None or array.shape != shape else array.ravel()
             if not is_distribution(flat, size):
                 raise ReleaseError(f"model ({name}) must be a distribution over {size} codes")
-        count: int = model.meta.get("rows", 0) if rows is None else rows
+        count = model.meta.get("rows", 0) if rows is None else rows
         check_rows(count)
         return _draw(model.arrays, schema, count, rng)
 

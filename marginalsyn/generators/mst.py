@@ -83,14 +83,14 @@ class MST(MarginalGenerator):
 
         # Select: Kruskal's algorithm, each edge by the exponential mechanism
         progress.report("select", fraction=1 / 3, text="spanning tree")
-        pairs: list[Columns] = list(itertools.combinations(one_way.domain, 2))
+        pairs = list(itertools.combinations(one_way.domain, 2))
         errors = CandidateErrors(merged, pairs, one_way.domain).errors(model, pairs)
         tree = self._tree(visit, dict(zip(pairs, errors.tolist(), strict=True)))
         tree = list(not_yet_known(dict.fromkeys(tree, 1.0), self.known))
 
         # Measure: the tree's pairs (or the only column, again) share what is left
         observed, released = list(one_way.observed), list(one_way.measurements)
-        last: list[Columns] = tree or [(name,) for name in self.asked_columns]
+        last = tree or [(name,) for name in self.asked_columns]
         merged.prepare(last)
         for i, pair in enumerate(last):
             sigma = self.sigma_for(visit.remaining / (len(last) - i))

@@ -181,7 +181,7 @@ def _sliced(table: Factor, given: Mapping[int, np.ndarray], row: int) -> Factor:
 
 def _components(drawn: set[int], tables: Sequence[Factor]) -> list[frozenset[int]]:
     """The columns to draw, grouped by the tables that tie them together."""
-    groups: list[set[int]] = [{v} for v in sorted(drawn)]
+    groups = [{v} for v in sorted(drawn)]
     for table in tables:
         tied = [g for g in groups if g & {*table.scope}]
         if len(tied) > 1:

@@ -140,7 +140,7 @@ def descend(
     rounding = (0.5 * len(potentials)) ** 0.5
     loss = problem.evaluate()
     best, last, step = potentials.copy(), potentials.copy(), np.empty(len(potentials))
-    ceiling: np.ndarray | None = None
+    ceiling = None
     age = 0  # steps since the momentum was last dropped
     window = deque([loss], maxlen=_WINDOW + 1)
     iteration = 0

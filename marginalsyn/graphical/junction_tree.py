@@ -89,7 +89,7 @@ def _best_elimination(
     sizes: tuple[int, ...], adjacency: tuple[int, ...]
 ) -> tuple[int, tuple[tuple[int, int], ...]]:
     """The smaller result of two greedy orders: by smallest bucket and by least weighted fill."""
-    best: tuple[int, tuple[tuple[int, int], ...]] | None = None
+    best = None
     for by_fill in (False, True):
         pairs, chordal = _greedy(sizes, list(adjacency), by_fill)
         cells = _cells(sizes, pairs)

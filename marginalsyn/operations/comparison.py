@@ -224,7 +224,7 @@ def find_real(asked: Evaluate, cases: Cases, tests: bool) -> RealRows:
 
 def _common_origin(cases: Cases) -> PrivateInput:
     """The source that all the releases came from, with what was held out of them."""
-    first: PrivateInput | None = None
+    first = None
     for release in cases.releases:
         found = find_origin(cases.schema, rows_of(release))
         if found is None:

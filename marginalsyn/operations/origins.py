@@ -385,7 +385,7 @@ def find_table(asked: OfTable, release: Release | None, schema: Schema) -> Found
     if data is None and source.dataset is None and fitted is not None:
         return FoundTable("", fitted.ledger, lambda relation: fitted)
     if isinstance(release, PersonsRelease):
-        origin: PrivateInput | None = find_persons(release, source)
+        origin = find_persons(release, source)
     else:
         origin = find_origin(schema, rows_of(release), source)
     if origin is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -119,7 +119,7 @@ def write_adopted(
     force: bool,
     neighbours: Neighbours = Neighbours.ADD_REMOVE,
 ) -> Release:
-    warnings: Sequence[str] = [
+    warnings = [
         FOREIGN,
         *synthesis.warnings,
         *(findings.lines() if findings else ()),

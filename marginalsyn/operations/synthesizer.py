@@ -276,7 +276,7 @@ class Synthesizer(BaseEstimator):
         return {"text/plain": repr(self), "text/html": self._repr_html_()}
 
     def _repr_html_(self) -> str:
-        facts: list[tuple[str, object]] = [("method", self.method), ("eps", self.eps)]
+        facts = [("method", self.method), ("eps", self.eps)]
         if "privacy_" not in vars(self):
             return card("Synthesizer", "not fitted", figures=facts)
         stamp, warned = stamp_of(self.privacy_)

@@ -169,7 +169,7 @@ def count_name(child: str) -> str:
 def own_columns(tree: LinkedSchema, name: str) -> tuple[ViewColumn, ...]:
     """The columns of one table in a view: its own, attributes of keys, numbers of children."""
     table = tree.table(name)
-    tokens: tuple[str, ...] = table.schema.missing_tokens if table.schema is not None else ()
+    tokens = table.schema.missing_tokens if table.schema is not None else ()
     found = [
         ViewColumn(renamed(c, f"{name}.{c.name}"), name, "value", c.name, tokens)
         for c in table.columns

@@ -17,7 +17,7 @@ import gzip
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
@@ -371,7 +371,7 @@ def _in_survey(path: Path, _: str | None) -> Contents:
 
 
 ARROW = (".feather", ".arrow")
-FORMATS: dict[str, Callable[[Path, str | None], Contents]] = {
+FORMATS = {
     **dict.fromkeys((".xlsx", ".xlsm"), _in_sheet),
     **dict.fromkeys((".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz"), _in_lines),
     **dict.fromkeys(ARROW, _in_arrow),

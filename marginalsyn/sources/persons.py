@@ -139,7 +139,7 @@ def weights(most: int) -> np.ndarray:
 
 def shared(rows: ibis.Table, depth: int) -> ibis.Table:
     """Rows of a view with their shares of a person's unit: whole numbers that sum to it exactly."""
-    amount: ir.Value = ibis.literal(WHOLE, "int64")
+    amount = ibis.literal(WHOLE, "int64")
     found = rows.mutate(**{AMOUNT: amount}).view()
     for level in range(1, depth + 1):
         group = [found[ROOT], *[found[f"place{j}"] for j in range(1, level)]]

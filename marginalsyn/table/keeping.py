@@ -271,7 +271,7 @@ def keep_values(
     for _ in range(_TRIES):
         now, (copied, amounts) = _rows(values, bad), _rows(pool, rng.choice(good, bad.size))
         kept = {**amounts, **{name: now[1][name] for name in fixed if name in amounts}}
-        mended: Values = (np.where(stays, now[0], copied), kept)
+        mended = (np.where(stays, now[0], copied), kept)
         fine = ~broken_by(rules, columns, mended)
         _put(values, bad[fine], _rows(mended, fine))
         bad = bad[~fine]
@@ -326,7 +326,7 @@ def _settled(
             stays = [column.name in fixed for column in columns]
             part = np.where(stays, part, true)
             found = {**fresh, **{name: found[name] for name in fixed if name in found}}
-        kept: Values = (np.array(part), {name: np.array(one) for name, one in found.items()})
+        kept = (np.array(part), {name: np.array(one) for name, one in found.items()})
         for rule in rules:
             if rule.equation is not None:
                 _solve(rule, rule.equation, columns, kept, fixed)

@@ -422,7 +422,7 @@ class _Parser:
 
     def _implication(self) -> tuple[Node, Linear | None]:
         self._deeper()
-        left: Node = self._or()
+        left = self._or()
         equation = left if isinstance(left, Linear) and left.sign == "=" else None
         if self._takes("->"):
             right, equation = self._implication()

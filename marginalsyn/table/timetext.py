@@ -197,7 +197,7 @@ def moment_of(digits: ir.Value, style: TimeFormat) -> ir.Value:
         return digits.substr(start, length).cast("int64")
 
     hour, minute, second = number(8, 2), number(10, 2), number(12, 2)
-    days: ir.Value = ibis.literal(0, "int64")
+    days = ibis.literal(0, "int64")
     if style.dated and "j" in style.places:
         days = _day_of_year(number(0, 4), number(4, 4))
     elif style.dated:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import ibis
 import ibis.expr.types as ir
@@ -44,6 +44,8 @@ class NumberFormat(BaseModel):
     thousands: str = ""
     prefix: str = ""
     suffix: str = ""
+    # What a suffix may end in besides.
+    minus: ClassVar[str] = ""
 
     def spell(self, number: float, decimals: int | None) -> str:
         """The text of a number, as the table writes it."""
@@ -68,7 +70,7 @@ class NumberFormat(BaseModel):
                 f"({self.thousands!r})"
             )
         for name in ("prefix", "suffix"):
-            text = getattr(self, name)
+            text = getattr(self, name).removesuffix(self.minus)
             if any(sign in DIGITS + "+-<>" for sign in text) or self.decimal == text.strip():
                 raise ValueError(f"{name} ({text!r}) must hold no digit and no +, -, < or >")
         return self
@@ -82,7 +84,8 @@ class OtherFormat(NumberFormat):
 
     Args:
         factor: what a number of this spelling is multiplied by, as in ``{"suffix": " cm",
-            "factor": 0.01}`` where the column is in metres. The unit must then be in the text.
+            "factor": 0.01}`` where the column is in metres. The unit must then be in the text. -1
+            is for negative numbers in brackets, or with a minus behind them as the suffix.
         joint: the text between a number of a larger unit and one of the smaller, as in ``5'11"``.
         parts: how many of the smaller unit the larger has.
 
@@ -91,7 +94,8 @@ class OtherFormat(NumberFormat):
         12
     """
 
-    factor: float = Field(default=1.0, gt=0, allow_inf_nan=False)
+    minus: ClassVar[str] = "-"
+    factor: float = Field(default=1.0, allow_inf_nan=False)
     joint: str = ""
     parts: int = Field(default=1, ge=1, le=10**6)
 
@@ -101,6 +105,8 @@ class OtherFormat(NumberFormat):
             raise ValueError(f"joint ({self.joint!r}) must hold no digit and no +, -, < or >")
         if self.factor != 1 and not (self.prefix + self.suffix + self.joint).strip():
             raise ValueError("factor must come with the prefix, suffix or joint of its unit")
+        if not self.factor or (self.suffix.endswith("-") and self.factor > 0):
+            raise ValueError(f"factor ({self.factor:g}) must not be 0, and below 0 for a suffix -")
         return self
 
 
@@ -167,7 +173,9 @@ def _quantity(text: ir.Value, style: NumberFormat) -> ir.Value:
         if style.factor == 1:
             return _spelt_number(text, style)
         text = ibis.ifelse(ibis.or_(*[text.contains(part) for part in units]), text, none)
-        return _spelt_number(text, style) * exact(style.factor)
+        number = _spelt_number(text, style)
+        # Two signs of a negative number are one.
+        return (number.abs() if style.factor < 0 else number) * exact(style.factor)
     for part in units:
         text = text.replace(part, "")
     joint = "".join(map(_class, style.joint.strip()))

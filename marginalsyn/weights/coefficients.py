@@ -188,7 +188,7 @@ class NoisyCoefficients(LinearConfig):
 
     def _noise(self, regression: Regression, budget: Budget) -> CoefficientNoise:
         dim, l2 = regression.features.width, regression.l2
-        law: LawName = quietest(dim, l2, budget) if self.noise == "auto" else self.noise
+        law = quietest(dim, l2, budget) if self.noise == "auto" else self.noise
         return CoefficientNoise(law=law, dim=dim, l2=l2, budget=budget)
 
 

@@ -26,13 +26,7 @@ from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Charge, Neighbours
 from marginalsyn.privacy.gdp import mu_of
 from marginalsyn.privacy.noise import Noise, Sampler
-from marginalsyn.release.folder import (
-    LOG_WEIGHT,
-    WEIGHT,
-    WEIGHTS,
-    Release,
-    weights_file,
-)
+from marginalsyn.release.folder import LOG_WEIGHT, WEIGHT, WEIGHTS, Release, weights_file
 from marginalsyn.release.staging import (
     as_written,
     dump_arrays,
@@ -215,10 +209,7 @@ def publish(
             **weighted.libraries,
         },
         warnings=weighted.warnings,
-        notes={
-            "weights": {**listed, weighted.name: facts},
-            BEFORE: list(_before(fresh)),
-        },
+        notes={"weights": {**listed, weighted.name: facts}, BEFORE: list(_before(fresh))},
         noise=noise,
     )
 

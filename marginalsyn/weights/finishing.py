@@ -98,12 +98,7 @@ def _bought(
 
 
 def reprocess(
-    release: Release,
-    column: str,
-    *,
-    name: str,
-    processing: Processing,
-    force: bool = False,
+    release: Release, column: str, *, name: str, processing: Processing, force: bool = False
 ) -> WeightColumn:
     """Post-process the raw log-weights of a column again, as another column; costs nothing.
 

@@ -189,10 +189,7 @@ class LinearConfig(WeightConfig):
         split_crosses(self.crosses)
 
     def regression(
-        self,
-        target: Target,
-        neighbours: Neighbours,
-        noise_of: Callable[[Regression], float],
+        self, target: Target, neighbours: Neighbours, noise_of: Callable[[Regression], float]
     ) -> Regression:
         """The regression on a target, its penalty chosen for a noise unless one is given.
 

@@ -372,12 +372,7 @@ def _at(cells: Cells, answers: Answers, ridge: np.ndarray, theta: np.ndarray) ->
 
 
 def _descend(
-    cells: Cells,
-    answers: Answers,
-    ridge: np.ndarray,
-    now: Fitted,
-    step: np.ndarray,
-    slope: float,
+    cells: Cells, answers: Answers, ridge: np.ndarray, now: Fitted, step: np.ndarray, slope: float
 ) -> Fitted:
     """Go along a step until the objective falls enough; stay where it does not."""
     size = 1.0

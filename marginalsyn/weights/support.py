@@ -116,10 +116,7 @@ def find_support(
         return None
     share, deviation, columns = max(found)
     return Support(
-        share=min(max(share, 0.0), 1.0),
-        deviation=deviation,
-        columns=columns,
-        marginals=len(found),
+        share=min(max(share, 0.0), 1.0), deviation=deviation, columns=columns, marginals=len(found)
     )
 
 

@@ -216,7 +216,7 @@ def weight_cases(
     many = zero * EQUAL_ROWS
     found = []
     for suffix, schema in schemas.items():
-        tables: dict[Neighbours, list[tuple[str, Schema, Pair]]] = {
+        tables = {
             Neighbours.ADD_REMOVE: [
                 (ODD_RECORD + suffix, schema, (many, many + ones)),
                 ("empty table" + suffix, schema, ([], ones)),

@@ -86,7 +86,7 @@ def spans() -> Iterator[Check]:
 def scores() -> Iterator[Check]:
     """How far one row moves the scores, on random tables and on the extremal one."""
     rng = np.random.default_rng(0)
-    moved: dict[str, float] = {"energy": 0.0, "root-energy": 0.0}
+    moved = {"energy": 0.0, "root-energy": 0.0}
     for trial in range(300):
         dimension = 1 + trial % 3
         diameter = PointSpace.cube(dimension).diameter

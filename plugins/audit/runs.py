@@ -185,7 +185,7 @@ def of_weights(found: LogWeights, payments: Sequence[Mapping[str, Any]]) -> Obse
 
 def of_error(error: BaseException) -> Observation:
     """A run that failed: its message is seen, too."""
-    seen: Observation = {"failed": 1.0}
+    seen = {"failed": 1.0}
     flatten(str(error), "error", seen)
     return seen
 

@@ -223,7 +223,7 @@ def worst_of(case: AuditCase, *, first: int | None = None) -> Worst:
         first: the place of the tables to begin with, where it is known; without it a mechanism with
             selections is tried on all tables, since one that forgets a factor reaches its eps soon.
     """
-    best: Worst | None = None
+    best = None
     attempts = list(_attempts(case))
     for place in sorted(range(len(attempts)), key=lambda place: (place != first, place)):
         found = replace(attempts[place](), place=place)
@@ -406,7 +406,7 @@ def _measure(
     plugin: Plugin, relation: Neighbours, budgets: Sequence[float], persons: bool
 ) -> Iterator[Measured]:
     """Measure one method under one relation, trying the worst tables of the last eps first."""
-    first: int | None = None
+    first = None
     for eps in budgets:
         cases = cases_of(plugin.kind, plugin.name, eps=eps, neighbours=[relation], persons=persons)
         case = cases[0]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -184,7 +183,7 @@ def _weight_columns(release: Release) -> list[str]:
     """The names in the head of the file of weights."""
     if release.weights() is None:
         return []
-    path: Path = release.path / WEIGHTS
+    path = release.path / WEIGHTS
     return [str(name) for name in pd.read_csv(path, nrows=0).columns]
 
 

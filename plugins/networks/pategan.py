@@ -105,7 +105,7 @@ class RandomFeatures:
 
     def __call__(self, vectors: np.ndarray) -> np.ndarray:
         rounded = np.rint(vectors / _VECTOR_GRID) * _VECTOR_GRID
-        found: np.ndarray = np.tanh(rounded @ self.kernel + self.bias)
+        found = np.tanh(rounded @ self.kernel + self.bias)
         return found
 
 
@@ -132,7 +132,7 @@ class Teachers:
         """Count, for each row's features, the teachers who find it on their own rows' side."""
         directions = (self.means - space.centre) @ space.precision
         directions[self.rows == 0] = 0.0
-        found: np.ndarray = ((queries - space.centre) @ directions.T > 0).sum(axis=1)
+        found = ((queries - space.centre) @ directions.T > 0).sum(axis=1)
         return found.astype(np.int64)
 
 

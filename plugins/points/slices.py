@@ -244,7 +244,7 @@ def _starts(sizes: Sequence[int] | np.ndarray) -> np.ndarray:
 
 def _alone(space: PointSpace) -> list[Entry]:
     """Every numeric coordinate, and every single category."""
-    entries: list[Entry] = [{c: np.ones(1)} for c in range(space.numeric)]
+    entries = [{c: np.ones(1)} for c in range(space.numeric)]
     for c, size in enumerate(space.sizes):
         entries += [{space.numeric + c: row} for row in np.eye(int(size))]
     return entries
@@ -271,7 +271,7 @@ def _with_codes(space: PointSpace, per_pair: int, rng: np.random.Generator) -> l
         if b < space.numeric:
             continue
         for turn in range(per_pair):
-            entry: Entry = {}
+            entry = {}
             for coordinate, factor in ((a, 1.0), (b, -1.0 if turn % 2 else 1.0)):
                 values = np.ones(1)
                 if coordinate >= space.numeric:

@@ -128,7 +128,7 @@ def _largest(
 ) -> float:
     """The largest difference in mean of the products of one set."""
     values, widths = masses, []
-    index: np.ndarray | None = None
+    index = None
     for j, power in powers:
         group = groups[j]
         for _ in range(power):

@@ -354,7 +354,7 @@ class Rake(WeightEstimator):
     @cached_property
     def _expected(self) -> tuple[float, float]:
         """The noise in a log-weight and the share of the log ratio kept, at strength 1."""
-        marginals: Sequence[Columns] = self.chosen.marginals[: self.measured]
+        marginals = self.chosen.marginals[: self.measured]
         cells = self._cells(marginals)
         if not cells.rows:
             return 0.0, 0.0

@@ -13,7 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from marginalsyn.access.private_table import PrivateTable
-from marginalsyn.drafting.check import check_data, layout_problems, propose_rules, rule_counts
+from marginalsyn.drafting.check import (
+    check_data,
+    layout_problems,
+    propose_rules,
+    rule_counts,
+    values_of_rows,
+)
 from marginalsyn.drafting.draft import draft_schema, infer_schema
 from marginalsyn.drafting.drafted import widen
 from marginalsyn.errors import DataError, SchemaError
@@ -603,3 +609,49 @@ def test_rules_that_hold_are_proposed_and_counted(tmp_path):
     accepted = schema.with_rules([*proposed, "age < 50"])
     counts = rule_counts(frame, accepted)
     assert counts == {**dict.fromkeys(proposed, 0), "age < 50": int((age >= 50).sum())}
+
+
+@pytest.mark.parametrize(
+    ("texts", "numbers", "written"),
+    [
+        (["1,234.50", "2,000.00", "(1,234.50)", "99.00"], [1234.5, 2000, -1234.5, 99], "-1,234.50"),
+        (["1.234,50", "2,00", "12,5-", "1.003,10-", "3,1"], [1234.5, 2, -12.5, -1003.1, 3.1], None),
+        (["$1,234.50", "($1,234.50)", "$0.50"], [1234.5, -1234.5, 0.5], "-$1,234.50"),
+        (["1,200", "300", "(450)", "(1,100)", "20"], [1200, 300, -450, -1100, 20], "-1,234"),
+    ],
+)
+def test_numbers_in_brackets_or_with_a_minus_behind_are_negative(texts, numbers, written):
+    frame = pd.DataFrame({"x": texts * 5})
+    draft = draft_schema(frame)
+    (column,) = draft.schema.columns
+    assert column.also[0].factor == -1
+    assert draft.verdicts[0].fits == 1
+    found = values_of_rows(frame, draft.schema, [column], None)[1]["x"]
+    assert found[: len(texts)].tolist() == numbers
+    if written:
+        assert column.write(np.array([-1234.5])) == [written]
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["1", "2", "1-", "2-", "3", "3-", "4", "5"],  # marks
+        ["1", "2", "(3)", "4"],  # a note
+        ["1.5", "-2.5", "(3.5)", "4.5"],  # a minus says that brackets are something else
+        ["(1.5)", "(2.5)", "(3.5)", "4.5"],  # most of them
+    ],
+)
+def test_what_may_be_no_negative_number_is_not_taken_for_one(texts):
+    (column,) = draft_schema(pd.DataFrame({"x": texts * 5})).schema.columns
+    assert column.kind == "categorical"
+
+
+def test_two_signs_of_a_negative_number_are_one():
+    also = [{"prefix": "(", "suffix": ")", "factor": -1}, {"suffix": "-", "factor": -1}]
+    column = {"kind": "integer", "name": "x", "lower": -9, "upper": 9, "bins": 19, "also": also}
+    schema = Schema(columns=[{**column, "format": {}, "nullable": True}])
+    texts = ["5", "-5", "(5)", "5-", "(-5)", "((", "-"]
+    codes = Codec(schema).encode(pd.DataFrame({"x": texts}))[:, 0] - 9
+    assert codes.tolist() == [5, -5, -5, -5, -5, 10, 10]
+    with pytest.raises(SchemaError, match="factor"):
+        Schema(columns=[{**column, "also": [{"suffix": "-", "factor": 1}]}])
