@@ -44,7 +44,7 @@ from marginalsyn.validation import like
 # and that below which it is not worth its budget.
 WELL, LEAST = 0.5, 0.2
 # Linked tables have no purchases: what the rows show is public, or it is taken from them.
-ANSWERS = {group: (LEAK, PUBLIC) for group in start_forecast.ANSWERS}
+ANSWERS = dict.fromkeys(start_forecast.ANSWERS, (LEAK, PUBLIC))
 # Options of one table, by the fields of what names it.
 SINGLE = ("unit", "max_rows", "order")
 

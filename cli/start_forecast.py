@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import operator
 import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -168,7 +169,7 @@ class Forecast:
 
     def text(self, rows: int, many: str) -> str:
         """What to expect of so many rows, or persons, in one sentence."""
-        worst, share = max(self.errors.items(), key=lambda one: one[1])
+        worst, share = max(self.errors.items(), key=operator.itemgetter(1))
         return (
             f"to expect: counts of one column off by about {self.sigma:.0f} of {rows:,} {many}; "
             f"shares of {worst} wrong by {share:.1%}, the most of all columns"

@@ -118,7 +118,7 @@ def fetch(name: str) -> pd.DataFrame:
     loader, label = LOADERS[name]
     bunch = getattr(datasets, loader)(as_frame=True, **ARGUMENTS.get(name, {}))
     frame = bunch.data.rename(columns=rename)
-    frame = frame.astype({column: "int64" for column in WHOLE.get(name, [])})
+    frame = frame.astype(dict.fromkeys(WHOLE.get(name, []), "int64"))
     target = bunch.target
     if name in ("breast-cancer", "iris", "wine"):
         target = target.map(dict(enumerate(map(str, bunch.target_names))))

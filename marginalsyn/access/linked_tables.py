@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property, partial
+from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -123,7 +124,7 @@ def person_rows(forest: Forest, names: Mapping[str, str]) -> ibis.Table:
         rows = forest.ranked(forest.tables[child.name], str(child.link), child)
         rows = forest.first_rows(rows, child)
         first = {t.name: forest.value(rows, t) for t in firsts}
-        rows = rows.select(**{"of": rows[LINK]}, **first).view()
+        rows = rows.select(of=rows[LINK], **first).view()
         found = found.left_join(rows, found[KEY] == rows["of"]).drop("of").view()
     columns = {names[column.name]: found[column.name] for column in every}
     return found.select(**columns, **{str(tree.root.key): found[KEY]}).view()
@@ -203,7 +204,7 @@ class PrivateForest(PrivateTable):
         elif "://" in str(data):
             name = shown_url(str(data))
             opened = open_urls(str(data), [t.file or t.name for t in wanted])
-            found = [TableSource(*one) for one in opened]
+            found = list(starmap(TableSource, opened))
         else:
             name = str(data)
             places = [_place(data, t.file or t.name, len(wanted)) for t in wanted]

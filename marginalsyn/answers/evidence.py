@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -440,4 +441,4 @@ def measured_pairs(release: Release) -> list[tuple[tuple[str, str], float]]:
             cells = math.prod(n for name, n in sizes.items() if name not in pair)
             precision[pair] = precision.get(pair, 0.0) + 1.0 / (marginal.sigma**2 * cells)
     found = [(pair, w**-0.5 / evidence.total[0]) for pair, w in precision.items()]
-    return sorted(found, key=lambda own: own[1])
+    return sorted(found, key=operator.itemgetter(1))

@@ -146,7 +146,7 @@ def decompose(columns: Sequence[str], values: np.ndarray) -> dict[Columns, np.nd
         for key, part in found.items():
             mean = part.mean(axis=axis, keepdims=True)
             split[key] = mean
-            split[(*key, name)] = part - mean
+            split[*key, name] = part - mean
         found = split
     return {
         key: part.reshape([n for n, c in zip(values.shape, columns, strict=True) if c in key])

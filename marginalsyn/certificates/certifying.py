@@ -66,12 +66,7 @@ def buy(
         rows = statement.files[release.frame_file]
         recorder.describe(**facts, eps=budget.eps, delta=budget.delta, rows=rows)
     with table.paid_visit(
-        [charge],
-        noise=noise,
-        delta=budget.delta,
-        run="certify",
-        recorder=recorder,
-        persons=persons,
+        [charge], noise=noise, delta=budget.delta, run="certify", recorder=recorder, persons=persons
     ) as visit:
         answer = measure(visit)
     return release.amend(

@@ -126,10 +126,7 @@ def approximate(radius: float, product_errors: Mapping[int, float]) -> Polynomia
     ones = np.ones((len(s), 1))
     # Unknowns: a_0, positive and negative parts of a_k B^k, eta.
     rows = np.vstack(
-        [
-            np.hstack([ones, powers, -powers, -ones]),
-            np.hstack([-ones, -powers, powers, -ones]),
-        ]
+        [np.hstack([ones, powers, -powers, -ones]), np.hstack([-ones, -powers, powers, -ones])]
     )
     prices = np.array([2.0 * product_errors[k] for k in orders])
     # A tiny price keeps both parts from growing together where a moment is known exactly.

@@ -130,11 +130,7 @@ def unmeasured_bounds(selection: Selection, beta: float) -> dict[tuple[str, ...]
 
 
 def aim_bounds(
-    selections: Sequence[Selection],
-    measured: Sequence[Gap],
-    *,
-    beta: float,
-    max_rounds: int,
+    selections: Sequence[Selection], measured: Sequence[Gap], *, beta: float, max_rounds: int
 ) -> dict[tuple[str, ...], tuple[float, bool]]:
     """Bounds on every marginal's l1 error that hold together with confidence ``1 - beta``.
 

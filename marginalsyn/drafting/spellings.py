@@ -203,7 +203,7 @@ def guess_number(texts: Texts, known: int, fit: float = FIT) -> Guess | None:
     """Numbers with currencies, units, decimal commas, limits of detection or some odd words."""
     groups: dict[str, list[_Number]] = {}
     left: list[tuple[str, int]] = []
-    numbers = [_split(text, count) for text, count in texts]
+    numbers = list(itertools.starmap(_split, texts))
     negative = _turned_are_negative([one for one in numbers if one])
     for (text, count), found in zip(texts, numbers, strict=True):
         if found is None or (found.turned and not negative):

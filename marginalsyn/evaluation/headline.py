@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import starmap
 
 from marginalsyn.evaluation.charts import Bar, Dots
 from marginalsyn.evaluation.reports import called
@@ -119,7 +120,7 @@ def yardsticks(cases: Cases) -> Item:
             ]
             # Those of the first, as in the table of figures: they differ by chance.
             first = next((use for _, use in known if use.yardsticks), known[0][1])
-            bars += [Bar(other, value) for other, value in first.yardsticks.items()]
+            bars += list(starmap(Bar, first.yardsticks.items()))
             items[0] = Dots(f"{name}: {known[0][1].measure}", bars)
         blocks.append(Group(items, "block"))
     return Group(blocks)

@@ -54,7 +54,7 @@ class Workload:
         if degree < 1:
             raise UsageError(f"degree ({degree}) must be 1 or more")
         order = min(degree, len(domain))
-        return cls({cols: 1.0 for cols in itertools.combinations(domain, order)})
+        return cls(dict.fromkeys(itertools.combinations(domain, order), 1.0))
 
     @classmethod
     def read(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import starmap
 
 import numpy as np
 
@@ -65,7 +66,7 @@ class ConditionalDraws:
         self._layout = Layout({**fitted.domain, **(more or {})})
         self._sizes = self._layout.sizes
         network = fitted.contraction
-        tables = [Factor(s, a) for s, a in zip(network.scopes, network.logs, strict=True)]
+        tables = list(starmap(Factor, zip(network.scopes, network.logs, strict=True)))
         for columns, logs in extra:
             scope = self._layout.positions(columns)
             tables.append(Factor(scope, np.asarray(logs, dtype=float)))

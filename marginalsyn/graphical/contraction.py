@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
+from itertools import starmap
 from typing import NamedTuple
 
 import numpy as np
@@ -194,7 +195,7 @@ class Contraction:
         rank = [0] * len(self.tree.order)
         for i, v in enumerate(reversed(self.tree.order)):
             rank[v] = i
-        tables = [Factor(s, a) for s, a in zip(self.scopes, self._values, strict=True)]
+        tables = list(starmap(Factor, zip(self.scopes, self._values, strict=True)))
         for i, node in enumerate(self._nodes[leaves:], start=leaves):
             if node.right < 0:
                 table = plan_sum(tables[node.left], node.scope, steps)
@@ -254,7 +255,7 @@ class Contraction:
     def _propagate_logs(self) -> bool:
         """As :meth:`propagate`, on logarithms: slower, but no range of values is too large."""
         self.in_logs = True
-        tables = [Factor(s, a) for s, a in zip(self.scopes, self.logs, strict=True)]
+        tables = list(starmap(Factor, zip(self.scopes, self.logs, strict=True)))
         for node in self._nodes[len(tables) :]:
             children = [tables[i] for i in (node.left, node.right) if i >= 0]
             tables.append(contract_logs(children, node.scope))

@@ -137,7 +137,7 @@ class PairShares:
                 for source, place in own.items():
                     whole[place, 0] = summed(self._joints[source], (source,)).array
             inside = below.get(v, slice(0, 0))
-            outside = [s for s in (slice(0, inside.start), slice(inside.stop, total))]
+            outside = list((slice(0, inside.start), slice(inside.stop, total)))
             outside = [s for s in outside if s.stop > s.start]
             wanted = {tuple(tree.separators[c]) for c in self._children[v]}
             reached = {}

@@ -6,6 +6,7 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -290,7 +291,7 @@ def listed(release: Release | None) -> Result[Any]:
     if weights:
         columns = Columns(
             ("column", "method", "cost", "effective rows", "k-hat", "steps after"),
-            [_column(name, about) for name, about in weights.items()],
+            list(starmap(_column, weights.items())),
             right=("effective rows", "k-hat"),
         )
     known = Columns(

@@ -104,10 +104,7 @@ class Budget:
 
     @classmethod
     def of_mu(
-        cls,
-        mu: float,
-        delta: float = DEFAULT_DELTA,
-        neighbours: Neighbours = Neighbours.ADD_REMOVE,
+        cls, mu: float, delta: float = DEFAULT_DELTA, neighbours: Neighbours = Neighbours.ADD_REMOVE
     ) -> Budget:
         """A share of a larger budget: ``mu`` is exactly the given one, all else of the same eps."""
         if not (mu > 0 and math.isfinite(mu)):

@@ -350,12 +350,7 @@ _PRECISION = 5e-4
 
 @lru_cache(maxsize=64)
 def find_noise_multiplier(
-    eps: float,
-    delta: float,
-    neighbours: Neighbours,
-    rate: float,
-    steps: int,
-    with_rho: float = 0.0,
+    eps: float, delta: float, neighbours: Neighbours, rate: float, steps: int, with_rho: float = 0.0
 ) -> float:
     """The smallest multiplier that fits the budget, to within a half percent and rounded up.
 

@@ -77,11 +77,7 @@ class ExponentialMechanism(Law):
 
 
 def exponential_mechanism(
-    scores: np.ndarray,
-    *,
-    eps: float,
-    sensitivity: float,
-    random_bits: Callable[[int], int],
+    scores: np.ndarray, *, eps: float, sensitivity: float, random_bits: Callable[[int], int]
 ) -> int:
     """Draw an index from the exponential mechanism, exactly.
 

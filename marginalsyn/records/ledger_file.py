@@ -22,14 +22,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from marginalsyn.errors import LedgerError, reason_of
-from marginalsyn.records.entries import (
-    Header,
-    Known,
-    Record,
-    digest,
-    distrust,
-    now,
-)
+from marginalsyn.records.entries import Header, Known, Record, digest, distrust, now
 from marginalsyn.records.totals import LedgerState, read_lines
 
 # In the header of a file, so that another program's database is never taken for ours.

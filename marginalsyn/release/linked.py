@@ -233,7 +233,7 @@ class PersonsRelease(single.Release):
         """Add files and charges to the release of linked tables."""
         taken = {self.linked.file_of(table.name) for table in self.linked.tree.tables}
         if both := taken & {*files}:
-            raise ReleaseError(f"file name ({sorted(both)[0]!r}) must not be a table's")
+            raise ReleaseError(f"file name ({min(both)!r}) must not be a table's")
         super().amend(files, **costs)
         return self.read(self.path)
 

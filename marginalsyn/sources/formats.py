@@ -12,13 +12,17 @@ a query that no value can stop: a reader of texts or times ends at the first tha
 
 from __future__ import annotations
 
+import bz2
 import csv
 import gzip
+import io
 import itertools
 import json
 import re
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -222,9 +226,10 @@ def _sheet(path: Path, sheet: str | None) -> Any:
             f"data ({path}) must name one of its sheets, such as '{path}?table="
             f"{next(iter(sheets))}': it has {', '.join(sheets)}"
         )
-    if sheet is not None and sheet not in sheets:
+    sheet = sheet or next(iter(sheets))
+    if sheet not in sheets:
         raise UsageError(f"sheet ({sheet}) of {path} must be one of: {', '.join(sheets)}")
-    found = sheets[sheet if sheet is not None else next(iter(sheets))]
+    found = sheets[sheet]
     # Some programs write a wrong size of the sheet.
     found.reset_dimensions()
     return found
@@ -260,44 +265,61 @@ def _text_in_sheet(cell: Any) -> str:
     return text_of_cell(value)
 
 
-# Lines of JSON
+def open_unpacked(path: Path, mode: str, **how: Any) -> Any:
+    """A file, or the one file that is packed in it, opened to be read."""
+    kind = path.suffix.lower()
+    if kind != ".zip":
+        opened: Any = {".gz": gzip.open, ".bz2": bz2.open}.get(kind, open)
+        return opened(path, mode, **how)
+    with zipfile.ZipFile(path) as packed:
+        # Apple's programs add files of their own.
+        names = [name for name in packed.namelist() if "__MACOSX" not in name]
+        if len(names) != 1:
+            raise DataError(f"data ({path}) must hold one file: unpack it, and name one of them")
+        found = packed.open(names[0])
+    return found if mode == "rb" else io.TextIOWrapper(found, **how)
 
 
-def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    opened: Any = gzip.open if path.suffix.lower() == ".gz" else open
-    number = 0
+# JSON: an object a line, or a list of objects
+
+
+def _objects(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The objects of a file, each with its place."""
+    listed = path.name.lower().endswith(LISTED)
+    what, number = "object" if listed else "line", 0
+    # Numbers keep their spelling.
+    spelt: Any = dict.fromkeys(("parse_float", "parse_int", "parse_constant"), str)
+    decode: Any = partial(json.load if listed else json.loads, **spelt)
     try:
-        with opened(path, "rt", encoding="utf-8-sig") as handle:
-            for number, line in enumerate(handle, 1):
-                if line.strip():
-                    # Numbers keep their spelling.
-                    row = json.loads(line, parse_float=str, parse_int=str, parse_constant=str)
-                    if not isinstance(row, dict):
-                        raise ValueError("no object")
-                    yield number, row
+        with open_unpacked(path, "rt", encoding="utf-8-sig") as handle:
+            for number, row in enumerate(decode(handle) if listed else handle, 1):
+                found = row if listed else row.strip() and decode(row)
+                if isinstance(found, dict):
+                    yield f"{what} {number}", found
+                elif found != "":
+                    raise ValueError("no object")
     except (ValueError, RecursionError):
         raise DataError(
-            f"data ({path}, line {max(number, 1)}) must hold one JSON object, in UTF-8"
+            f"data ({path}, {what} {max(number, 1)}) must hold one JSON object, in UTF-8"
         ) from None
     except (OSError, EOFError):
         raise DataError(f"data ({path}) must be a whole file that can be read") from None
 
 
-def _in_lines(path: Path, _: str | None) -> Contents:
-    found = _lines(path)
-    names = list(next(found, (0, {}))[1])
+def _in_json(path: Path, _: str | None) -> Contents:
+    names = list(next(_objects(path), (0, {}))[1])
     if not names:
         raise DataError(f"data ({path}) must hold at least one JSON object")
 
     def rows() -> Iterator[list[str]]:
-        for number, row in _lines(path):
+        for place, row in _objects(path):
             if not row.keys() <= {*names}:
                 raise DataError(
-                    f"data ({path}, line {number}) must have the names of the first line, which "
-                    "are the columns: it has another; name every column in the first line"
+                    f"data ({path}, {place}) must have the names of the first {place.split()[0]}, "
+                    "which are the columns: it has another; name every column there"
                 )
             if any(isinstance(value, dict | list) for value in row.values()):
-                raise DataError(f"data ({path}, line {number}) must hold plain values, no lists")
+                raise DataError(f"data ({path}, {place}) must hold plain values, no lists")
             yield [text_of_cell(row.get(name)) for name in names]
 
     return names, rows()
@@ -345,12 +367,8 @@ def _survey(path: Path, **how: Any) -> tuple[Any, Any]:
     except ImportError:
         raise UsageError(f"data ({path}) is of a statistics program: {EXTRA}") from None
     suffix = path.suffix.lower()
-    read: Any = {
-        ".sav": pyreadstat.read_sav,
-        ".zsav": pyreadstat.read_sav,
-        ".dta": pyreadstat.read_dta,
-        ".sas7bdat": pyreadstat.read_sas7bdat,
-    }[suffix]
+    # read_sav, also of .zsav, read_dta, read_sas7bdat
+    read = getattr(pyreadstat, f"read_{suffix.lstrip('.z')}")
     # SAS keeps the words for its codes in another file.
     words = {} if suffix == ".sas7bdat" else {"apply_value_formats": True}
     try:
@@ -370,10 +388,11 @@ def _in_survey(path: Path, _: str | None) -> Contents:
     return names, rows()
 
 
+LISTED = (".json", ".json.gz")
 ARROW = (".feather", ".arrow")
 FORMATS = {
     **dict.fromkeys((".xlsx", ".xlsm"), _in_sheet),
-    **dict.fromkeys((".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz"), _in_lines),
+    **dict.fromkeys((".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz", *LISTED), _in_json),
     **dict.fromkeys(ARROW, _in_arrow),
     **dict.fromkeys((".sav", ".zsav", ".dta", ".sas7bdat"), _in_survey),
 }

@@ -237,7 +237,7 @@ class Forest:
     def with_number(self, rows: ibis.Table, child: LinkedTable, name: str) -> ibis.Table:
         """The rows with a column of how many rows of a child table belong to each by its key."""
         others = self.tables[child.name]
-        others = others.select(**{"of": keyed(others[str(child.link)], self.engine)}).view()
+        others = others.select(of=keyed(others[str(child.link)], self.engine)).view()
         named = others.filter(others["of"].notnull())
         counts = named.group_by("of").aggregate(number=ibis._.count())
         joined = rows.left_join(counts, rows[KEY] == counts["of"]).view()

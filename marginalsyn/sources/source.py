@@ -15,9 +15,10 @@ import hashlib
 import json
 import re
 import shutil
+import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -32,9 +33,11 @@ from marginalsyn.sources.databases import in_plain_types, open_urls
 from marginalsyn.sources.formats import (
     ARROW,
     FORMATS,
+    LISTED,
     copy_arrow,
     copy_texts,
     described,
+    open_unpacked,
     parquet_types,
     read_parquet_schema,
     read_rows,
@@ -53,7 +56,12 @@ from marginalsyn.table.frames import PLAIN_TEXT, TextForm
 from marginalsyn.validation import like
 
 TEXT_SUFFIXES = {".csv": ",", ".tsv": "\t"}
-SUFFIXES = (".csv", ".parquet", ".csv.gz", ".tsv", ".tsv.gz", *FORMATS)
+PACKED = {".gz": "gzip", ".bz2": "bzip2", ".zip": "zip"}
+# Of the files in a folder that are tables: JSON may be a schema.
+SUFFIXES = (
+    *(".csv", ".parquet", ".csv.gz", ".csv.bz2", ".csv.zip", ".tsv", ".tsv.gz"),
+    *(kind for kind in FORMATS if kind not in LISTED),
+)
 # Python's names of the encodings that the engine reads without an extension, by its own.
 ENCODINGS = {"utf-8": "utf-8-sig", "latin-1": "latin-1", "utf-16": "utf-16", "cp1252": "cp1252"}
 # What spreadsheets write in Western Europe: the engine cannot read it, and is given a copy.
@@ -141,7 +149,7 @@ class TextSource(Source):
 
     @property
     def form(self) -> TextForm:
-        with _opened(self._paths[0], "rb") as handle:
+        with open_unpacked(self._paths[0], "rb") as handle:
             marked = handle.read(len(codecs.BOM_UTF8)) == codecs.BOM_UTF8
         marked = self.encoding == "utf-16" or (self.encoding == "utf-8" and marked)
         sep = self._sep if self._sep.isascii() else PLAIN_TEXT.sep
@@ -160,7 +168,7 @@ class TextSource(Source):
             _check_last_quote(path, self._sep, self.encoding)
 
     def attach(self, backend: Any, name: str) -> ibis.Table:
-        paths = [_in_utf8(p) for p in self._paths] if self.encoding == COPIED else self._paths
+        paths = [_readable(path, self.encoding) for path in self._paths]
         packed = {path.suffix.lower() == ".gz" for path in paths}
         return backend.read_csv(
             [glob.escape(str(path)) for path in paths],
@@ -180,40 +188,41 @@ class TextSource(Source):
         )
 
 
-def _opened(path: Path, mode: str, **how: Any) -> Any:
-    return (gzip.open if path.suffix.lower() == ".gz" else open)(path, mode, **how)
-
-
 def _chunks(path: Path) -> Iterator[bytes]:
     """The bytes of a file, unpacked, in parts that fit into memory."""
-    with _opened(path, "rb") as handle:
+    with open_unpacked(path, "rb") as handle:
         while chunk := handle.read(2**20):
             yield chunk
 
 
-def _in_utf8(path: Path) -> Path:
-    """A copy of a cp1252 file, for its owner alone, until the process ends.
-
-    Every byte is one character, whatever the others are; the five that mean nothing become U+FFFD.
+def _readable(path: Path, encoding: str) -> Path:
+    """The file, or what the engine can read of it: a copy for its owner alone, until the process
+    ends. Of cp1252 every byte is one character; the five that mean nothing become U+FFFD.
     """
-    copy = private_folder() / path.name.removesuffix(".gz")
-    with (
-        _opened(path, "rt", encoding=COPIED, errors="replace", newline="") as rows,
-        copy.open("w", encoding="utf-8", newline="") as written,
-    ):
-        shutil.copyfileobj(rows, written)
+    if encoding != COPIED and path.suffix.lower() not in (".bz2", ".zip"):
+        return path
+    copy = private_folder() / "rows"
+    with _whole(path), open_unpacked(path, "rb") as rows, copy.open("wb") as written:
+        coded = codecs.EncodedFile(rows, "utf-8", COPIED, "replace")
+        shutil.copyfileobj(coded if encoding == COPIED else rows, written)
     return copy
 
 
 def _check_whole(path: Path) -> None:
-    """Refuse a gzip file that ends too early: an engine reads what there is of it."""
-    if path.suffix.lower() != ".gz":
-        return
+    """Refuse a packed file that ends too early: an engine reads what there is of it."""
+    if path.suffix.lower() in PACKED:
+        with _whole(path):
+            for _ in _chunks(path):
+                pass
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[None]:
     try:
-        for _ in _chunks(path):
-            pass
-    except (EOFError, gzip.BadGzipFile, zlib.error):
-        raise DataError(f"data ({path}) must be a whole gzip file: it ends too early") from None
+        yield
+    except (EOFError, gzip.BadGzipFile, zlib.error, zipfile.BadZipFile):
+        kind = PACKED[path.suffix.lower()]
+        raise DataError(f"data ({path}) must be a whole {kind} file, as its name says") from None
 
 
 def _check_last_quote(path: Path, sep: str, encoding: str) -> None:
@@ -224,7 +233,9 @@ def _check_last_quote(path: Path, sep: str, encoding: str) -> None:
     if sum(chunk.count(b'"') for chunk in _chunks(path)) % 2 == 0:
         return
     line = 0
-    with _opened(path, "rt", encoding=ENCODINGS[encoding], errors="replace", newline="") as text:
+    with open_unpacked(
+        path, "rt", encoding=ENCODINGS[encoding], errors="replace", newline=""
+    ) as text:
         fields = csv.reader(text, delimiter=sep, strict=True)
         usual = csv.field_size_limit(2**31 - 1)
         try:
@@ -407,8 +418,7 @@ def open_files(
         return ConvertedSource(paths[0], split_sheet(name)[1], rename)
     if kind == ".parquet":
         return ParquetSource(name, paths)
-    usual = TEXT_SUFFIXES[kind]
-    sep = sep or find_separator(paths[0], usual, encoding)
+    sep = sep or find_separator(paths[0], TEXT_SUFFIXES[kind], encoding)
     return TextSource(name, paths, sep, encoding, rename)
 
 
@@ -436,7 +446,7 @@ def find_encoding(data: Any) -> str:
     if file_kind(paths[0]) not in TEXT_SUFFIXES:
         return "utf-8"
     decoder = codecs.getincrementaldecoder("utf-8")()
-    with suppress(EOFError, zlib.error, OSError):
+    with suppress(EOFError, zlib.error, OSError, zipfile.BadZipFile):
         try:
             for path in paths:
                 for number, chunk in enumerate(_chunks(path)):
@@ -488,10 +498,11 @@ def file_kind(path: Path) -> str:
     other = next((kind for kind in FORMATS if path.name.lower().endswith(kind)), None)
     if other is not None:
         return other
-    suffix = (path.with_suffix("") if path.suffix.lower() == ".gz" else path).suffix.lower()
-    if suffix in TEXT_SUFFIXES or (suffix == ".parquet" and path.suffix.lower() != ".gz"):
+    packed = path.suffix.lower() in PACKED
+    suffix = Path(path.stem if packed else path).suffix.lower()
+    if suffix in TEXT_SUFFIXES or (suffix == ".parquet" and not packed):
         return suffix
-    known = ", ".join(SUFFIXES)
+    known = ", ".join((*SUFFIXES, *LISTED))
     raise UsageError(f"data ({path.name}) must end in one of: {known}. Rename .txt, unpack .zip")
 
 
@@ -516,13 +527,11 @@ def _names(path: Path, sep: str, encoding: str) -> list[str]:
     read = {"encoding": ENCODINGS[encoding], "errors": "surrogateescape", "newline": ""}
     try:
         # Bytes that are no UTF-8 are let through, since the rows' first ones are decoded as well.
-        with _opened(path, "rt", **read) as handle:
+        with _whole(path), open_unpacked(path, "rt", **read) as handle:
             names = next(csv.reader(handle, delimiter=sep, strict=True), [])
         "".join(names).encode()
     except UnicodeEncodeError:
         raise DataError(not_utf8(f"{path}, header")) from None
-    except (gzip.BadGzipFile, zlib.error, EOFError):
-        raise DataError(f"data ({path}) must be a whole gzip file, as its name says") from None
     except OSError as error:
         raise DataError(f"header of {path} must be one line of names: {error}") from None
     return names
@@ -534,7 +543,7 @@ def named_columns(names: Iterable[str], where: str, rename: bool = False) -> tup
     Engines rename duplicates without a word, and DuckDB holds ``Age`` and ``age`` for the same.
     """
     given = list(names)
-    taken = {name.casefold() for name in given}
+    taken = {*map(str.casefold, given)}
     seen: dict[str, str] = {}
     for position, name in enumerate(given, 1):
         if not name.strip():

@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import starmap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -116,10 +117,7 @@ class Features:
 
     def of_codes(self, codes: np.ndarray) -> np.ndarray:
         """Feature vectors of codes, one row each."""
-        blocks = [
-            _block(column, values)
-            for column, values in zip(self.schema.columns, codes.T, strict=True)
-        ]
+        blocks = list(starmap(_block, zip(self.schema.columns, codes.T, strict=True)))
         crossed = [
             (blocks[a][:, :, None] * blocks[b][:, None, :]).reshape(
                 len(codes), self.widths[a] * self.widths[b]

@@ -255,10 +255,10 @@ def rename(text: str, names: Mapping[str, str]) -> str:
     for token in _TOKEN.finditer(text):
         word = token["word"] or (token["name"] or "")[1:-1].replace('""', '"')
         depth += {"{": 1, "}": -1}.get(token["sign"] or "", 0)
-        found.append(text[end : token.start(token.lastgroup or 0)])
-        found.append(
-            f'"{names[word]}"' if word in names and not depth else token[token.lastgroup or 0]
-        )
+        found += [
+            text[end : token.start(token.lastgroup or 0)],
+            f'"{names[word]}"' if word in names and not depth else token[token.lastgroup or 0],
+        ]
         end = token.end()
     return "".join([*found, text[end:]])
 

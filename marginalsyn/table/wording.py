@@ -6,6 +6,7 @@ A format is public and is applied to one value at a time; values are written bac
 from __future__ import annotations
 
 import math
+import string
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
@@ -19,7 +20,7 @@ from marginalsyn.table.engine import engine_of
 if TYPE_CHECKING:
     from marginalsyn.table.numeric import NumberColumn
 
-DIGITS = "0123456789"
+DIGITS = string.digits
 # Beyond this many characters a text is no number.
 LONGEST = 60
 
@@ -69,8 +70,8 @@ class NumberFormat(BaseModel):
                 f"decimal ({self.decimal!r}) must be a sign other than thousands "
                 f"({self.thousands!r})"
             )
-        for name in ("prefix", "suffix"):
-            text = getattr(self, name).removesuffix(self.minus)
+        for name in ("prefix", "suffix", "joint"):
+            text = getattr(self, name, "").removesuffix(self.minus)
             if any(sign in DIGITS + "+-<>" for sign in text) or self.decimal == text.strip():
                 raise ValueError(f"{name} ({text!r}) must hold no digit and no +, -, < or >")
         return self
@@ -101,8 +102,6 @@ class OtherFormat(NumberFormat):
 
     @model_validator(mode="after")
     def _check_unit(self) -> OtherFormat:
-        if any(sign in DIGITS + "+-<>" for sign in self.joint):
-            raise ValueError(f"joint ({self.joint!r}) must hold no digit and no +, -, < or >")
         if self.factor != 1 and not (self.prefix + self.suffix + self.joint).strip():
             raise ValueError("factor must come with the prefix, suffix or joint of its unit")
         if not self.factor or (self.suffix.endswith("-") and self.factor > 0):

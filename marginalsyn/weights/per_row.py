@@ -133,10 +133,7 @@ def build_network(
     """A network on one of the engines; see :class:`RowNetwork` for what it is made of."""
     if engine == NUMPY:
         return DenseNetwork(width, hidden, rng, chunk, **how)
-    network = needed_part("tensorflow-engine", f"engine '{engine}'")(
-        width, hidden, rng, chunk, **how
-    )
-    return network
+    return needed_part("tensorflow-engine", f"engine '{engine}'")(width, hidden, rng, chunk, **how)
 
 
 def load_engine(engine: str, progress: Progress) -> None:

@@ -184,7 +184,7 @@ def cells() -> Iterator[Check]:
     """Cells of a histogram: rows at the ends of bins, missing ones, categories in groups."""
     from marginalsyn.plugins.points.histogram import Grid
 
-    rng, worst = np.random.default_rng(0), {relation: 0.0 for relation in Neighbours}
+    rng, worst = np.random.default_rng(0), dict.fromkeys(Neighbours, 0.0)
     metric = Metric(cube(3))
     for bins in (1, 2, 3, 7):
         grid = Grid.even(metric, bins)

@@ -16,6 +16,7 @@ contradicted. Larger than the stated one means that the claim is broken.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -378,7 +379,7 @@ def _discriminant(x: np.ndarray, y: np.ndarray, ridge: float) -> np.ndarray:
 
 
 def _column(column: int) -> Score:
-    return lambda values: values[:, column]
+    return operator.itemgetter((slice(None), column))
 
 
 def _linear(live: np.ndarray, centre: np.ndarray, scale: np.ndarray, weights: np.ndarray) -> Score:

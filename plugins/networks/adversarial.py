@@ -246,8 +246,7 @@ class MakerNetwork:
             for variable, part in zip(variables, split(self.parameters, self.shapes), strict=True):
                 variable.assign(part)
             codes = layout.draw_given(count, rng)
-            found = step(*layout.draw_inputs(codes, rng)).numpy()
-            return found
+            return step(*layout.draw_inputs(codes, rng)).numpy()
 
         return gradient
 

@@ -105,8 +105,7 @@ class RandomFeatures:
 
     def __call__(self, vectors: np.ndarray) -> np.ndarray:
         rounded = np.rint(vectors / _VECTOR_GRID) * _VECTOR_GRID
-        found = np.tanh(rounded @ self.kernel + self.bias)
-        return found
+        return np.tanh(rounded @ self.kernel + self.bias)
 
 
 @dataclass(frozen=True)

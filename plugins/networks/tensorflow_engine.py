@@ -57,8 +57,7 @@ class Network(RowNetwork):
         missing = self.chunk - len(x)
         rows, given = (np.pad(part.astype(float), ((0, missing), (0, 0))) for part in (x, labels))
         mask = (np.arange(self.chunk) < len(x)).astype(np.float64)
-        found = self._step(rows, mask, given, np.float64(clip_norm)).numpy()
-        return found
+        return self._step(rows, mask, given, np.float64(clip_norm)).numpy()
 
     @cached_property
     def _step(self) -> Callable[..., Any]:

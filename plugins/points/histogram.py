@@ -295,10 +295,7 @@ class Histogram(Calibrated):
         noisy = noisy if whole == 1 else noisy / whole
 
         # Estimate: everything from here on is post-processing.
-        if l1 > 1:
-            total = max(visit.rows, 1)
-        else:
-            total = max(round(float(noisy.sum())), 1)
+        total = max(visit.rows, 1) if l1 > 1 else max(round(float(noisy.sum())), 1)
         shares = project_to_simplex(noisy.astype(float), float(total)) / total
         meta = {"bins": list(self.grid.bins), "rows": total}
         model = Model(kind=self.config.name, arrays={"shares": shares}, meta=meta)

@@ -131,11 +131,7 @@ LEARNERS: Mapping[str, Learner] = {
         Learner("mlp", "Neural network, one layer of 64", _mlp, random=True),
         Learner("random-forest", "Random forest of 200 trees", _forest, random=True),
         Learner(
-            "rbf-svm",
-            "RBF support vector machine",
-            _rbf,
-            margins=True,
-            most_rows=MOST_KERNEL_ROWS,
+            "rbf-svm", "RBF support vector machine", _rbf, margins=True, most_rows=MOST_KERNEL_ROWS
         ),
     )
 }

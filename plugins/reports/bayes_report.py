@@ -168,13 +168,7 @@ class Posterior:
 
 
 def sample_posterior(
-    x: np.ndarray,
-    y: np.ndarray,
-    masses: np.ndarray,
-    *,
-    quantity: bool,
-    draws: int,
-    seed: int,
+    x: np.ndarray, y: np.ndarray, masses: np.ndarray, *, quantity: bool, draws: int, seed: int
 ) -> Posterior:
     """Draw from the posterior of a logistic (or, for a quantity, linear) regression.
 

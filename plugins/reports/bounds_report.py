@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -178,8 +179,7 @@ def paper_bounds(features: int, norm: float, degree: int, error: float) -> Paper
     size = reach + math.log1p(math.exp(-reach))
     spread = 2 * size * (1 + 1 / reach) ** k * (features * max(1.0, norm)) ** k * error
     return PaperBounds(
-        lipschitz=4 * 2.5 * reach / math.sqrt(k) + spread,
-        logistic=4 * reach**2 / (8 * k) + spread,
+        lipschitz=4 * 2.5 * reach / math.sqrt(k) + spread, logistic=4 * reach**2 / (8 * k) + spread
     )
 
 
@@ -399,7 +399,7 @@ def _aim(release: Release | None) -> dict[str, Any] | None:
 def _aim_bounds(aim: Mapping[str, Any], case: str) -> Fold:
     rows = [
         (" × ".join(m["columns"]), m["l1"], "measured" if m["measured"] else "")
-        for m in sorted(aim["marginals"], key=lambda m: m["l1"])
+        for m in sorted(aim["marginals"], key=operator.itemgetter("l1"))
     ]
     confidence = f"{aim['confidence']:g}"
     return Fold(

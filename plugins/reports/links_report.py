@@ -261,10 +261,7 @@ def _show_transitions(transitions: Mapping[str, Any]) -> Iterator[Item]:
 
 
 def _dots(
-    title: str,
-    line: Mapping[str, Any],
-    tones: Mapping[str, int],
-    reference: float | None = None,
+    title: str, line: Mapping[str, Any], tones: Mapping[str, int], reference: float | None = None
 ) -> Dots:
     """The known values of one line, by what they are of."""
     known = {case: tone for case, tone in tones.items() if line[case] is not None}

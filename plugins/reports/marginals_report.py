@@ -204,11 +204,7 @@ class MarginalsReport(Report):
         for done, (weights, table) in enumerate(case.variants()):
             progress.report("marginals", fraction=done / (1 + len(case.weights)), text=case.name)
             errors = marginal_errors(
-                ground.reference.codes,
-                table.codes,
-                domain,
-                second_weights=table.weights,
-                **wanted,
+                ground.reference.codes, table.codes, domain, second_weights=table.weights, **wanted
             )
             variants.append({"weights": weights, **_spread(errors)})
         progress.report("marginals", text="a fresh sample")

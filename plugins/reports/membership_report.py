@@ -473,9 +473,7 @@ class MembershipReport(Report):
             yield Curves(title, curves, tones, *axes, square=True, marks=False, caption=caption)
 
 
-def _attacks(
-    block: Block,
-) -> Iterator[tuple[str, Mapping[str, Any] | None, Mapping[str, Any]]]:
+def _attacks(block: Block) -> Iterator[tuple[str, Mapping[str, Any] | None, Mapping[str, Any]]]:
     """The name of each attack, how it did among shadows if it has any, and on the release."""
     yield from ((_called(attack), None, attack) for attack in block["attacks"])
     for attack in block["shadow"]["attacks"] if block["shadow"] else ():

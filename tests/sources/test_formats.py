@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import bz2
 import datetime as dt
 import gzip
+import io
 import json
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +20,8 @@ from marginalsyn.access.ledgers import open_ledger
 from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.drafting.draft import infer_schema
 from marginalsyn.errors import DataError, UsageError
-from marginalsyn.sources.source import open_source
+from marginalsyn.operations.linked_draft import files_in
+from marginalsyn.sources.source import find_encoding, open_source
 from marginalsyn.table.schema import Schema
 
 SCHEMA = Schema(
@@ -188,3 +192,93 @@ def test_a_row_longer_than_the_header_is_refused(tmp_path: Path) -> None:
         DataError, match=r"row 2\) must end with the last named column: delete titles above"
     ):
         open_source(str(tmp_path / "wide.xlsx")).check_format()
+
+
+PACKERS = {
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".zip": lambda content: zipped({"people.csv": content}),
+}
+
+
+def zipped(files: dict[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as packed:
+        for name, content in files.items():
+            packed.writestr(name, content)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("packed", PACKERS)
+@pytest.mark.parametrize("encoding", ["utf-8", "cp1252", "utf-16"])
+def test_packed_text_files_are_read_in_every_encoding(
+    packed: str, encoding: str, tmp_path: Path
+) -> None:
+    text = "town;age\n" + "Zürich – See;31\nBern;\n" * 20
+    path = tmp_path / f"people.csv{packed}"
+    path.write_bytes(PACKERS[packed](text.encode(encoding)))
+    assert find_encoding(path) == encoding
+    source = open_source(path, encoding=encoding)
+    source.check_format()
+    assert source.columns == ("town", "age")
+    frame = source.connect().table.to_pandas()
+    assert frame["town"].tolist() == ["Zürich – See", "Bern"] * 20
+    assert frame["age"].isna().sum() == 20
+
+
+@pytest.mark.parametrize("packed", PACKERS)
+def test_packed_files_that_are_broken_are_refused_in_words(packed: str, tmp_path: Path) -> None:
+    content = PACKERS[packed](b"a,b\n" + np.random.default_rng(0).bytes(40_000).hex().encode())
+    path = tmp_path / f"t.csv{packed}"
+    for broken in (b"a,b\n1,2\n", content[: len(content) // 2]):
+        path.write_bytes(broken)
+        with pytest.raises(DataError):
+            infer_schema(str(path))
+
+
+def test_a_zip_file_holds_one_file(tmp_path: Path) -> None:
+    path, rows = tmp_path / "t.csv.zip", b"a\n1\n2\n"
+    path.write_bytes(zipped({"t.csv": rows, "__MACOSX/._t.csv": b"\x00"}))
+    assert open_source(path).columns == ("a",)
+    path.write_bytes(zipped({"t.csv": rows, "u.csv": rows}))
+    with pytest.raises(DataError, match="must hold one file: unpack it"):
+        open_source(path)
+
+
+@pytest.mark.parametrize("name", ["t.json", "t.json.gz"])
+def test_a_list_of_json_objects_is_a_table(name: str, tmp_path: Path) -> None:
+    rows = [{"age": 31, "town": "Zürich", "ok": True, "x": 1.50}, {"age": None, "ok": False}]
+    text = json.dumps(rows, indent=1).replace("1.5", "1.50")
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(text.encode()) if name.endswith("gz") else text.encode())
+    source = open_source(path)
+    assert source.columns == ("age", "town", "ok", "x")
+    frame = source.connect().table.to_pandas()
+    assert frame["x"].tolist()[0] == "1.50"
+    assert frame["ok"].tolist() == ["true", "false"]
+    assert frame["town"].isna().tolist() == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('{"a": 1}', "object 1.* must hold one JSON object"),
+        ("[]", "at least one JSON object"),
+        ("[1, 2]", "object 1.* must hold one JSON object"),
+        ('[{"a": 1}, 2]', "object 2.* must hold one JSON object"),
+        ('[{"a": 1}, {"b": "secret"}]', "object 2.* must have the names of the first object"),
+        ('[{"a": [1]}]', "object 1.* must hold plain values"),
+        ("[{", "must hold one JSON object"),
+    ],
+)
+def test_json_that_is_no_table_is_refused(text: str, problem: str, tmp_path: Path) -> None:
+    (tmp_path / "t.json").write_text(text)
+    with pytest.raises(DataError, match=problem) as caught:
+        open_source(tmp_path / "t.json").connect()
+    assert "secret" not in str(caught.value)
+
+
+def test_a_schema_in_a_folder_of_tables_is_no_table(tmp_path: Path) -> None:
+    (tmp_path / "people.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "people.schema.json").write_text("{}")
+    assert [path.name for path in files_in(tmp_path)] == ["people.csv"]
