@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import pandas as pd
 
 from marginalsyn.drafting.draft import Draft, draft_schema
+from marginalsyn.drafting.person_columns import repeating
 from marginalsyn.errors import DataError, UsageError
 from marginalsyn.operations.drafting import VERDICT_HEAD, verdicts
 from marginalsyn.operations.operation import Columns
@@ -27,6 +28,8 @@ READING = "marginalsyn reading"
 MOST_CHILDREN = (1, 2, 3, 5, 10, 20)
 # The share of a link's values that must be keys of the parent.
 KNOWN = 0.9
+# So many persons must share a value of a column that looks like an identifier and is kept.
+MANY = 10
 
 
 # What a change of links may say in place of a parent.
@@ -125,8 +128,8 @@ def draft_linked(
     keys, parents, found = _linked(frames, dict(links or {}), said)
     roots = [name for name in frames if parents[name] is None and keys[name]]
     below = {root: _below(root, parents) for root in roots}
-    meant = [name for name, text in said.items() if text == ROOT]
-    root = meant[0] if meant else max(roots, key=lambda name: len(below[name]), default="")
+    meant = next((name for name, text in said.items() if text == ROOT), None)
+    root = meant or max(roots, key=lambda name: len(below[name]), default="")
     if not below.get(root):
         raise DataError(
             f"data ({', '.join(frames)}) must hold tables that refer to each other: a column of "
@@ -142,31 +145,41 @@ def draft_linked(
     frames = {name: frames[name] for name in kept}
     wanted = _by_table(dict(kinds or {}) | dict.fromkeys(keep, ""), frames)
     absent = _by_table(missing or {}, frames)
+    # The rows of the root are persons: a value that many of them share identifies nobody.
+    frame = frames[root]
+    sizes = {c: (int(frame[c].count()), frame[c].nunique()) for c in map(str, frame)}
+    suspects = {column for column, _ in found[root]} | {one.name for one in repeating(sizes)}
+    shared = [c for c in suspects if sizes[c][0] >= MANY * sizes[c][1]]
+    wanted[root] = dict.fromkeys(shared, "categorical") | wanted[root]
+    remarks += [f"table {root}: {c} is kept, since many rows share each value" for c in shared]
     tables, drafts = [], {}
     for name in kept:
-        link, used = parents[name], any(parents[t] and parents[t][1] == name for t in kept)  # type: ignore[index]
-        others = {column for column, _ in found[name]} - {link[0] if link else ""}
-        dropped = {c for c in (keys[name] if used else None, link[0] if link else None) if c}
-        others -= dropped | {*wanted[name]}
-        predicted = label if name == root else None
+        own, parent = parents[name] or (None, None)
+        key = keys[name] if any(link and link[1] == name for link in parents.values()) else None
+        others = {column for column, _ in found[name]} - {key, own, *wanted[name]}
         schema, drafts[name], about = _schema(
-            frames[name], dropped, others, wanted[name], absent[name], predicted
+            frames[name],
+            {key, own},
+            others,
+            wanted[name],
+            absent[name],
+            label if name == root else None,
         )
         remarks += [f"table {name}: {remark}" for remark in about]
         dates = [
             column.name
-            for column in (schema.columns if schema is not None else ())
+            for column in (schema.columns if schema else ())
             if isinstance(column, DateColumn | DatetimeColumn)
         ]
         tables.append(
             LinkedTable(
                 name,
                 schema,
-                key=keys[name] if used or name == root else None,
-                parent=link[1] if link else None,
-                link=link[0] if link else None,
-                max_children=(most or {}).get(name) or _most(frames[name], link),
-                order=dates[0] if link and len(dates) == 1 else None,
+                key=key,
+                parent=parent,
+                link=own,
+                max_children=(most or {}).get(name) or _most(frames[name], own),
+                order=dates[0] if own and len(dates) == 1 else None,
             )
         )
     return LinkedDraft(LinkedSchema(tuple(tables)), tuple(remarks), drafts)
@@ -198,8 +211,10 @@ def table_of(data: str) -> str:
 
 def holds_several(data: str | Path) -> bool:
     """Whether a folder holds several tables, not the parts of one."""
-    how: Any = {"rename_duplicates": True}
-    found = [open_source(path, encoding=find_encoding(path), **how) for path in files_in(data)]
+    found = [
+        open_source(path, encoding=find_encoding(path), rename_duplicates=True)
+        for path in files_in(data)
+    ]
     return len({frozenset(one.columns) for one in found}) > 1
 
 
@@ -207,8 +222,6 @@ def read_tables(
     folder: str | Path, sep: str | None = None, rename_duplicates: bool = False
 ) -> dict[str, pd.DataFrame]:
     """The tables of a folder by name, all values as texts, with how their files are read."""
-    if not Path(folder).is_dir():
-        raise DataError(f"data ({folder}) must be a folder with a file for each table")
     found = {}
     for path in files_in(folder):
         how: Any = {"encoding": find_encoding(path), "rename_duplicates": rename_duplicates}
@@ -312,11 +325,10 @@ def _key(name: str, frame: pd.DataFrame) -> str | None:
         for column in map(str, frame)
         if frame[column].notna().all() and frame[column].is_unique and len(frame) > 1
     ]
-    for column in good:
-        if column.lower() in named:
-            return str(column)
-    ends = [c for c in good if c.lower().endswith(("id", "_no", "_key", "_code", "num"))]
-    return str(ends[0]) if ends else None
+    ends = ("id", "_no", "_key", "_code", "num")
+    likely = [column for column in good if column.lower() in named]
+    likely += [column for column in good if column.lower().endswith(ends)]
+    return likely[0] if likely else None
 
 
 def _links(
@@ -336,7 +348,7 @@ def _links(
             if column.lower() == key.lower() == "id" and texts.is_unique:
                 continue  # a number of its own
             if len(texts) and texts.isin(set(frames[other][key].astype(str))).mean() >= KNOWN:
-                found.append((str(column), other))
+                found.append((column, other))
     return found
 
 
@@ -352,30 +364,26 @@ def _deepest(
     return max(found, key=lambda link: depth(link[1]), default=None)
 
 
-def _most(frame: pd.DataFrame, link: tuple[str, str] | None) -> int:
+def _most(frame: pd.DataFrame, link: str | None) -> int:
     """How many rows of one row of the parent are counted."""
     if link is None:
         return 0
-    largest = frame[link[0]].value_counts().max()
+    largest = frame[link].value_counts().max()
     return next((most for most in MOST_CHILDREN if largest <= most), MOST_CHILDREN[-1])
 
 
 def _below(root: str, parents: Mapping[str, tuple[str, str] | None]) -> list[str]:
     """The tables that belong to one, directly or through others."""
-    found = []
-    waiting = [root]
-    while waiting:
-        name = waiting.pop(0)
+    found = [root]
+    for name in found:  # more of them while it lasts
         more = [t for t, link in parents.items() if link is not None and link[1] == name]
-        new = [t for t in more if t not in found and t != root]
-        found += new
-        waiting += new
-    return found
+        found += [table for table in more if table not in found]
+    return found[1:]
 
 
 def _schema(
     frame: pd.DataFrame,
-    keys: Collection[str],
+    keys: Collection[str | None],
     others: Collection[str],
     wanted: Mapping[str, str],
     missing: Mapping[str, Sequence[float]],
@@ -386,11 +394,9 @@ def _schema(
     remarks = [f"{c} refers to a second table: it is dropped" for c in sorted(others)]
     if not len(rest.columns):
         return None, None, remarks
-    kinds = {name: kind for name, kind in wanted.items() if kind}
-    keep = [name for name, kind in wanted.items() if not kind]
     try:
         how = frame.attrs.get(READING, {})
-        draft = draft_schema(rest, label, kinds=kinds, keep=keep, missing=missing, **how)
+        draft = draft_schema(rest, label, kinds=wanted, missing=missing, **how)
     except DataError:
         left = f"{', '.join(map(str, rest))} are dropped: nothing in them can be described"
         return None, None, [*remarks, left]

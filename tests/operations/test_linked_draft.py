@@ -106,3 +106,23 @@ def test_a_folder_without_links_is_refused(tmp_path: Path) -> None:
     pd.DataFrame({"b": [1, 2]}).to_csv(tmp_path / "two.csv", index=False)
     with pytest.raises(DataError, match="refer to each other"):
         draft_linked(tmp_path)
+
+
+def test_a_column_that_many_persons_share_is_kept_though_it_is_called_like_a_key(
+    clinic: Path,
+) -> None:
+    """Of 720 patients, twelve have each district; every two have one guardian."""
+    patients = pd.DataFrame({"patient_id": [f"p{i}" for i in range(720)]})
+    patients["district_id"] = [100 + i % 60 for i in range(720)]
+    patients["guardian_id"] = [1000 + i // 2 for i in range(720)]
+    patients.to_csv(clinic / "patients.csv", index=False)
+    draft = draft_linked(clinic)
+    schema = draft.tree.table("patients").schema
+    assert schema is not None
+    assert schema.column("district_id").kind == "categorical"
+    assert schema.column("district_id").levels == 60
+    assert "guardian_id" in schema.drop
+    assert any("patients: district_id is kept" in remark for remark in draft.remarks)
+    # What is asked for is done.
+    asked = draft_linked(clinic, kinds={"patients.district_id": "drop"})
+    assert asked.tree.table("patients").schema is None
