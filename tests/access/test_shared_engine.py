@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
+import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -187,6 +189,18 @@ def test_tables_of_two_threads_are_counted_at_once() -> None:
         found = list(pool.map(lambda data: counted(data, schema), tables * 3))
     for one, other in zip(found, wanted * 3, strict=True):
         assert np.array_equal(one, other)
+
+
+def test_ctrl_c_ends_one_query_and_other_connections_go_on() -> None:
+    endless = "SELECT count(*) FROM range(1000000000000) t(n) WHERE sqrt(n) > 5"
+    own = engine.private_engine()
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt), engine.engine_errors("people.csv"):
+        own.con.execute(endless).fetchall()
+    own.con.interrupt()
+    assert counted(frame(), Schema.from_domain(SIZES)).sum() == 60
+    assert own.con.execute("SELECT 1").fetchone() == (1,)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
