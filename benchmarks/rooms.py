@@ -118,6 +118,8 @@ def walk(arguments: tuple[str, ...], whole: bool) -> Walk:
 
 
 def main() -> None:
+    # Numba imports what is installed as ``coverage``, and a script's own folder would come first.
+    sys.path = [place for place in sys.path if Path(place) != Path(__file__).parent]
     whole, asked = (
         "--all" in sys.argv,
         tuple(a for a in sys.argv[1:] if a not in ("--all", "--pairs")),
