@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import sys
 import types
 import typing
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import rich_click as click
 
@@ -25,6 +26,7 @@ from marginalsyn.operations.operation import (
     Sentence,
     default_method,
     methods,
+    shown,
     summary,
 )
 from marginalsyn.registry import plugins
@@ -109,14 +111,6 @@ class MethodCommand(Command):
         return "\n".join(lines)
 
 
-def options_given(method: str | None, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of the method that the current command was given; none where none is named."""
-    ctx = _context()
-    assert isinstance(ctx.command, MethodCommand)
-    method = method or ctx.meta.get(METHOD)
-    return values_of(ctx.command.config(method), given) if method else {}
-
-
 def options_of(config: type, method: str) -> list[click.Parameter]:
     """The options that stand for a config's fields; those not given keep the config's default."""
     hints, panel = typing.get_type_hints(config), f"Method {method}"
@@ -126,7 +120,8 @@ def options_of(config: type, method: str) -> list[click.Parameter]:
             continue
         hint, help_text = hints[field.name], field.metadata.get("help", "")
         if field.default not in (dataclasses.MISSING, None, ()):
-            help_text = f"{help_text} [default={_show(field.default)}]"
+            values = field.default if isinstance(field.default, tuple) else (field.default,)
+            help_text = f"{help_text} [default={','.join(map(shown, values))}]"
         several = typing.get_origin(bare(hint)) is tuple
         if several:
             help_text += " Commas between items."
@@ -162,14 +157,6 @@ def nested(hint: Any) -> bool:
     return bool(inner) and typing.get_origin(inner[0]) is tuple
 
 
-def _show(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return f"{value:g}"
-    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
-
-
 # On the command line rows and releases are named by texts.
 STUBS = {"pd": types.SimpleNamespace(DataFrame=str), "Progress": object}
 STUBS |= dict.fromkeys(("Release", "Schema"), str)
@@ -194,12 +181,19 @@ def command(kind: Any, name: str) -> Command:
             if "parse" in own[field].metadata and value is not None:
                 asked[field] = own[field].metadata["parse"](value)
         if kind.kind:
+            # The options of the method that was named; none where none is.
+            ctx = _context()
+            assert isinstance(ctx.command, MethodCommand)
             knobs = {name: value for name, value in given.items() if name not in own}
-            asked["options"] = options_given(asked["method"], knobs)
+            method = asked["method"] or ctx.meta.get(METHOD)
+            asked["options"] = values_of(ctx.command.config(method), knobs) if method else {}
         operation = kind(**asked)
         result = operation.plan(session) if dry_run else operation.run(session)
         if as_json:
-            screen.write_json(result.json)
+            data = result.json
+            if not isinstance(data, str):
+                data = json.dumps(data, indent=2, default=str, ensure_ascii=False)
+            screen.write(data)
         if not as_json or not (dry_run or kind.json_alone):
             show(result, session, blocks=not as_json)
         if result.code:
@@ -260,7 +254,9 @@ def parameter(field: Field[Any], hint: Any, **changes: Any) -> click.Parameter:
 
 
 def _type(hint: Any, about: Mapping[str, Any]) -> Any:
-    choices = about.get("choices") or _literals(hint)
+    # The values of a Literal, also of an optional one.
+    literals = [one for one in (hint, *typing.get_args(hint)) if typing.get_origin(one) is Literal]
+    choices = about.get("choices") or [v for one in literals[:1] for v in typing.get_args(one)]
     if choices:
         return click.Choice([str(choice) for choice in choices])
     if "type" in about:
@@ -280,16 +276,9 @@ def bare(hint: Any) -> Any:
     """``int`` out of ``int | None``; a literal's own type out of ``Literal``."""
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         hint = next(part for part in typing.get_args(hint) if part is not type(None))
-    if typing.get_origin(hint) is typing.Literal:
+    if typing.get_origin(hint) is Literal:
         return type(typing.get_args(hint)[0])
     return hint
-
-
-def _literals(hint: Any) -> tuple[Any, ...]:
-    """The values of a ``Literal``, also of an optional one."""
-    parts = (hint, *typing.get_args(hint))
-    found = [part for part in parts if typing.get_origin(part) is typing.Literal]
-    return typing.get_args(found[0]) if found else ()
 
 
 def show(result: Result[Any], notes: screen.Notes, blocks: bool) -> None:

@@ -178,19 +178,17 @@ def describe(error: BaseException) -> tuple[str, int]:
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror}", 1
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [frame for frame in frames if "marginalsyn" in frame.filename] or frames[-1:]
+    place = (
+        f"{Path(ours[-1].filename).name}, line {ours[-1].lineno}" if ours else "an unknown place"
+    )
     # The error's own text is left out: it may quote private values, and bug reports are public.
     return (
-        f"{type(error).__name__} in {_place(error)}: this is a fault of marginalsyn.\n"
+        f"{type(error).__name__} in {place}: this is a fault of marginalsyn.\n"
         f"{DEBUG}=1 in front of the command shows the whole traceback.",
         1,
     )
-
-
-def _place(error: BaseException) -> str:
-    """Where our own code failed."""
-    frames = traceback.extract_tb(error.__traceback__)
-    ours = [frame for frame in frames if "marginalsyn" in frame.filename] or frames[-1:]
-    return f"{Path(ours[-1].filename).name}, line {ours[-1].lineno}" if ours else "an unknown place"
 
 
 class Program(LazyGroup):

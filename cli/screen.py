@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -53,13 +52,6 @@ def write_text(text: str, *, indent: str = "") -> None:
     )
 
 
-def write_json(value: Any) -> None:
-    """Data as JSON, on stdout; a text is JSON already."""
-    if not isinstance(value, str):
-        value = json.dumps(value, indent=2, default=str, ensure_ascii=False)
-    write(value)
-
-
 def write_table(
     head: Sequence[str],
     rows: Sequence[Sequence[object]],
@@ -93,8 +85,9 @@ def write_table(
 def _fit_widths(columns: Sequence[Sequence[str]], room: int) -> list[int] | None:
     """The width of every column, from whole lines down to whole words; None if even those fail."""
     widths = [max((len(cell) for cell in column), default=0) for column in columns]
-    # The first column names the row: it stays on one line.
-    least = [max(map(_longest_word, column), default=0) for column in columns]
+    # The first column names the row: it stays on one line. A value and its error are one word.
+    words = [" ".join(column).replace(" ± ", "_±_").split() for column in columns]
+    least = [max(map(len, own), default=0) for own in words]
     least[:1] = widths[:1]
     excess = sum(widths) + GAP * (len(widths) - 1) - room
     while excess > 0:
@@ -107,41 +100,34 @@ def _fit_widths(columns: Sequence[Sequence[str]], room: int) -> list[int] | None
     return widths
 
 
-def _longest_word(text: str) -> int:
-    """A value and its error are one word."""
-    return max(map(len, text.replace(" ± ", "_±_").split()), default=0)
-
-
 def _write_records(
     head: Sequence[str], rows: Sequence[Sequence[str]], stream: TextIO | None
 ) -> None:
     """A row as lines of names and values, under what names it."""
     from rich.padding import Padding
-    from rich.table import Table
     from rich.text import Text
 
     for row in rows:
         _write_renderable(Text(row[0], style="bold"), stream)
-        table = Table.grid(padding=(0, GAP, 0, 0))
-        table.add_column(no_wrap=True)
-        table.add_column(overflow="fold")
-        for name, cell in zip(head[1:], row[1:], strict=False):
-            if cell:
-                table.add_row(Text(name), Text(cell))
-        _write_renderable(Padding(table, (0, 0, 0, GAP)), stream)
+        pairs = [pair for pair in zip(head[1:], row[1:], strict=False) if pair[1]]
+        _write_renderable(Padding(_grid(pairs), (0, 0, 0, GAP)), stream)
 
 
 def write_facts(facts: Sequence[tuple[str, object]]) -> None:
     """Names and values, one a line, on stdout; a terminal wraps a value under itself."""
+    _write_renderable(_grid(facts, style="bold"))
+
+
+def _grid(pairs: Sequence[tuple[str, object]], style: str = "") -> RenderableType:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(style="bold", no_wrap=True)
+    table = Table.grid(padding=(0, GAP, 0, 0))
+    table.add_column(style=style, no_wrap=True)
     table.add_column(overflow="fold")
-    for name, value in facts:
+    for name, value in pairs:
         table.add_row(Text(name), Text(shown(value)))
-    _write_renderable(table)
+    return table
 
 
 def _write_renderable(renderable: RenderableType, stream: TextIO | None = None) -> None:

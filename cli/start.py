@@ -34,8 +34,6 @@ from marginalsyn.operations.operation import (
 from marginalsyn.operations.origins import shown_name, with_unit
 
 if TYPE_CHECKING:
-    from http.client import HTTPResponse
-
     from marginalsyn.cli.screen import Notes
     from marginalsyn.people.tree import LinkedSchema
     from marginalsyn.table.schema import Schema
@@ -73,7 +71,18 @@ def brought(data: str, notes: Notes) -> str:
                 raise DataError(f"data ({shown}) must be a table: the server sent a web page")
             path = Path(name) if Path(name).suffix else Path(name + SUFFIXES.get(kind, ""))
             _refuse_present(path)
-            _write(found, path)
+            # All of it or nothing, readable by its owner.
+            part = path.with_name(path.name + ".part")
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+            try:
+                with open(os.open(part, flags, 0o600), "wb") as target:
+                    shutil.copyfileobj(found, target)
+                if found.length:  # what was announced and did not come
+                    short = f"came cut short by {found.length:,} bytes"
+                    raise DataError(f"data ({path}) {short}: try again")
+                part.replace(path)
+            finally:
+                part.unlink(missing_ok=True)
     except (URLError, HTTPException, OSError, ValueError) as error:
         why = error.reason if isinstance(error, URLError) else error
         raise DataError(f"data ({shown}) must be there to be read: {why}") from None
@@ -87,19 +96,6 @@ def _refuse_present(path: Path) -> None:
             f"{path} is here already: start from it (marginalsyn start {path}), or move it away "
             "to fetch it again"
         )
-
-
-def _write(found: HTTPResponse, path: Path) -> None:
-    """Write all of it or nothing, readable by its owner."""
-    part = path.with_name(path.name + ".part")
-    try:
-        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as target:
-            shutil.copyfileobj(found, target)
-        if found.length:  # what was announced and did not come
-            raise DataError(f"data ({path}) came cut short by {found.length:,} bytes: try again")
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 EPS = 1.0
@@ -193,6 +189,9 @@ class Start(Drafting, Operation[None]):
         from marginalsyn.operations.linked_draft import holds_several, table_of
         from marginalsyn.people.tree import LinkedSchema
         from marginalsyn.privacy.budget import Budget
+        from marginalsyn.privacy.zcdp import DEFAULT_DELTA
+        from marginalsyn.records.ledger import Ledger
+        from marginalsyn.records.workspace import identify
         from marginalsyn.release.folder import preflight
         from marginalsyn.table.schema import Schema
 
@@ -218,7 +217,11 @@ class Start(Drafting, Operation[None]):
             replace(self, data=data, method=method, several=several), vouched, session
         )
         if not self.yes:
-            _say_spent(data, session)
+            # What interrupted runs of the same source have spent already.
+            runs = group.warn_of_interrupted(identify(data), session)
+            if runs and runs[-1].card.ledger:
+                spent = Ledger(runs[-1].card.ledger).read().describe(DEFAULT_DELTA)
+                session.warn(f"spent so far on this source: {spent}")
             spend = click.confirm("Spend this budget now?", default=True, err=True)
         if not spend:
             return Result(None, notes=["Nothing was spent."])
@@ -249,18 +252,6 @@ class Start(Drafting, Operation[None]):
         if not self.yes:
             _open(page)
         return Result(None)
-
-
-def _say_spent(data: str, notes: Notes) -> None:
-    """What interrupted runs of the same source have spent already."""
-    from marginalsyn.privacy.zcdp import DEFAULT_DELTA
-    from marginalsyn.records.ledger import Ledger
-    from marginalsyn.records.workspace import identify
-
-    runs = group.warn_of_interrupted(identify(data), notes)
-    if runs and runs[-1].card.ledger:
-        spent = Ledger(runs[-1].card.ledger).read().describe(DEFAULT_DELTA)
-        notes.warn(f"spent so far on this source: {spent}")
 
 
 def _open(page: Path) -> None:

@@ -240,7 +240,10 @@ def prepared_linked(
                 "the persons, each with all rows linked to it"
             )
     if vouched is not None:
-        tree, persons = _labelled(vouched, choices.label), None
+        tree, persons, root = vouched, None, vouched.root
+        if choices.label is not None and root.schema is not None:
+            root = replace(root, schema=labelled(root.schema, choices.label))
+            tree = replace(tree, tables=(root, *tree.tables[1:]))
         draft = LinkedDraft(tree, ())
     else:
         with notes.progress() as progress:
@@ -267,14 +270,6 @@ def prepared_linked(
     return choices, tree
 
 
-def _labelled(tree: LinkedSchema, label: str | None) -> LinkedSchema:
-    """The tables with another label of the root."""
-    if label is None or tree.root.schema is None:
-        return tree
-    root = replace(tree.root, schema=labelled(tree.root.schema, label))
-    return replace(tree, tables=(root, *tree.tables[1:]))
-
-
 def _show(draft: LinkedDraft, notes: Notes) -> None:
     notes.say(draft.verdicts())
     notes.say()
@@ -283,10 +278,7 @@ def _show(draft: LinkedDraft, notes: Notes) -> None:
 
 
 def _ask_linked(
-    choices: Start,
-    draft: LinkedDraft,
-    read: Callable[[Start], LinkedDraft],
-    notes: Notes,
+    choices: Start, draft: LinkedDraft, read: Callable[[Start], LinkedDraft], notes: Notes
 ) -> tuple[Start, LinkedDraft]:
     """What only the user can know: wrong kinds and links, the label, how many rows count."""
 
@@ -326,11 +318,7 @@ def _ask_linked(
 
 
 def _describe(
-    choices: Start,
-    draft: LinkedDraft,
-    tree: LinkedSchema,
-    persons: int | None,
-    notes: Notes,
+    choices: Start, draft: LinkedDraft, tree: LinkedSchema, persons: int | None, notes: Notes
 ) -> None:
     """What the budget is spent on, as ``generate --dry-run`` shows it, and what to look out for."""
     for table, one in draft.drafts.items():
@@ -360,11 +348,8 @@ def _describe(
         notes.say(f"held out:  {choices.holdout:.0%} of the persons, for the evaluation")
     if persons is not None:
         seen = max(1, round(persons * (1 - choices.holdout)))
-        notes.say(
-            start_forecast.foresee(tree, choices.method, choices.eps, seen).text(
-                seen, f"rows of {tree.root.name}"
-            )
-        )
+        forecast = start_forecast.foresee(tree, choices.method, choices.eps, seen)
+        notes.say(forecast.text(seen, f"rows of {tree.root.name}"))
         start_forecast.warn_of_few(persons, choices.holdout, "persons", notes)
     if tree.drafted_from_data:
         notes.warn(start_forecast.DRAFTED)

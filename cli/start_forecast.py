@@ -24,13 +24,7 @@ from marginalsyn.operations.origins import PASSWORD, hides_password, shown_name
 from marginalsyn.people.tree import LinkedSchema
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.gdp import eps_of_mu, mu_of_amount
-from marginalsyn.privacy.zcdp import (
-    DEFAULT_DELTA,
-    eps_of,
-    exponential_eps,
-    gaussian_sigma,
-    rho_of,
-)
+from marginalsyn.privacy.zcdp import DEFAULT_DELTA, eps_of, exponential_eps, gaussian_sigma, rho_of
 from marginalsyn.table.columns import CategoricalColumn
 from marginalsyn.table.moments import MomentColumn
 from marginalsyn.table.schema import Schema
@@ -75,21 +69,16 @@ def commands(choices: Start, schema: Path) -> list[tuple[str, list[str]]]:
     if choices.bought:
         # With the bounds that are bought.
         path = schema.with_name(f"{schema.name.removesuffix('.schema.json')}.bounds.schema.json")
-    made = ["--data", choices.data, "--schema", str(path)]
-    made += ["--method", choices.method, "--eps", f"{rest_eps:g}"]
-    made += ["--out", str(choices.out)]
-    made += sep
-    if choices.holdout:
-        made += ["--holdout", f"{choices.holdout:g}"]
-    if choices.unit == ROW:
-        made += ["--unit", ROW]
+    made = ["--data", choices.data, "--schema", str(path), "--method", choices.method]
+    made += ["--eps", f"{rest_eps:g}", "--out", str(choices.out), *sep]
+    made += ["--holdout", f"{choices.holdout:g}"] if choices.holdout else []
+    made += ["--unit", ROW] if choices.unit == ROW else []
     made += ["--as-input"] * choices.as_input
     made += ["--accept-nonprivate-schema"] * choices.drafted
     # Where nothing is asked, columns that are nearly all missing were pointed out before.
     made += ["--go-on"] * (choices.yes and not choices.several) + ["--force"] * choices.force
     judged = [str(choices.out), "--out", defaults.EVALUATION, "--force"]
-    if not choices.holdout:
-        judged.append("--in-sample")
+    judged += [] if choices.holdout else ["--in-sample"]
     found = [("generate", made), ("evaluate", judged)]
     if choices.bought:
         bounds = [choices.data, str(schema), "--eps", f"{bounds_eps:g}"]
@@ -126,17 +115,16 @@ def stem(data: str) -> str:
 @contextlib.contextmanager
 def password_of(data: str) -> Iterator[None]:
     """Hand the password of an address to those who read the table again; it is stored nowhere."""
-    parts = urlsplit(data) if "://" in data else None
-    known = parts is not None and parts.scheme in ("postgres", "postgresql")
-    password = parts.password if parts is not None and known else None
-    if not password or PASSWORD_VARIABLE in os.environ:
-        yield
-        return
-    os.environ[PASSWORD_VARIABLE] = unquote(password)
+    parts, own = urlsplit(data if "://" in data else ""), {}
+    if parts.scheme in ("postgres", "postgresql") and parts.password:
+        own = {PASSWORD_VARIABLE: unquote(parts.password)}
+    own = {name: password for name, password in own.items() if name not in os.environ}
+    os.environ.update(own)
     try:
         yield
     finally:
-        del os.environ[PASSWORD_VARIABLE]
+        for name in own:
+            del os.environ[name]
 
 
 def run(name: str, arguments: list[str]) -> None:
@@ -152,14 +140,11 @@ USELESS = 0.25
 
 @dataclass(frozen=True)
 class Forecast:
-    """What is to be expected of one run.
+    """What is to be expected of one run."""
 
-    Attributes:
-        sigma: the standard deviation of the noise on a count of one column.
-        errors: by column, the share of rows that noise alone puts into a wrong value or bin.
-    """
-
+    # The standard deviation of the noise on a count of one column.
     sigma: float
+    # By column, the share of rows that noise alone puts into a wrong value or bin.
     errors: Mapping[str, float]
 
     @property
@@ -177,14 +162,9 @@ class Forecast:
 
 
 def foresee(schema: Schema | LinkedSchema, method: str, eps: float, rows: int) -> Forecast:
-    """What a run would give on so many rows. Nothing is read or spent.
+    """What a run would give on about so many rows; of linked tables, on the root's.
 
-    Args:
-        schema: of the table; of linked ones the root's columns are forecast.
-        method: by its name.
-        eps: for the run.
-        rows: about how many there are; of a table whose size is private, a guess or the curator's
-            own knowledge. What follows from it is for the curator.
+    Nothing is read or spent. What follows from a number of rows that is private is for the curator.
 
     Example:
         >>> from marginalsyn.table.schema import Schema
@@ -256,41 +236,30 @@ def settled(schema: Schema) -> Schema:
     return schema.with_bins(**bins)
 
 
-def read_off(schema: Schema) -> dict[str, dict[str, dict[str, Any]]]:
-    """What a draft took from the rows: by what is asked for, by column, its fields.
-
-    Together they are all that the schema's file says.
-    """
-    found: dict[str, dict[str, dict[str, Any]]] = {group: {} for group in ANSWERS}
-    for column in (*schema.columns, *schema.made):
-        fields = column.model_dump(mode="json", exclude_defaults=True)
-        fields.pop("name")
-        for group, own in ((CATEGORIES, VALUES), (BOUNDS, ENDS)):
-            parts = {name: fields.pop(name) for name in own if name in fields}
-            if parts and not (group == CATEGORIES and column.name in schema.open):
-                found[group][column.name] = parts
-        found[KINDS][column.name] = {"kind": column.kind, **fields}
-    table = {"drop": schema.drop, "encoding": schema.encoding, "positive": schema.positive}
-    found[KINDS]["the table"] = {name: value for name, value in table.items() if value}
-    return {group: columns for group, columns in found.items() if columns}
-
-
 def ask_whence(
     schemas: Mapping[str, Schema], possible: Mapping[str, Sequence[str]] = ANSWERS
 ) -> dict[str, str]:
-    """Show what was read off the rows, and ask where each kind of it is to come from.
+    """Show all that drafts read off the rows, and ask where each kind of it is to come from.
 
-    Args:
-        schemas: of one table, or of linked tables by name.
-        possible: the answers to each question, of which the first is proposed.
+    Of the ``possible`` answers to a question the first is proposed.
     """
     notes, answers = Notes(), {}
-    found: dict[str, dict[str, dict[str, Any]]] = {}
+    found: dict[str, dict[str, dict[str, Any]]] = {group: {} for group in ANSWERS}
     for table, schema in schemas.items():
-        for group, columns in read_off(schema).items():
-            named = {f"{table}.{name}" if table else name: what for name, what in columns.items()}
-            found.setdefault(group, {}).update(named)
+        place = f"{table}." if table else ""
+        for column in (*schema.columns, *schema.made):
+            fields = column.model_dump(mode="json", exclude_defaults=True)
+            name = place + fields.pop("name")
+            for group, own in ((CATEGORIES, VALUES), (BOUNDS, ENDS)):
+                parts = {one: fields.pop(one) for one in own if one in fields}
+                if parts and not (group == CATEGORIES and column.name in schema.open):
+                    found[group][name] = parts
+            found[KINDS][name] = {"kind": column.kind, **fields}
+        whole = {"drop": schema.drop, "encoding": schema.encoding, "positive": schema.positive}
+        found[KINDS][f"{place}the table"] = {one: value for one, value in whole.items() if value}
     for group, columns in found.items():
+        if not columns:
+            continue
         notes.say(f"{group}, as the rows have them:")
         for name, fields in columns.items():
             text = "; ".join(f"{field} {_written(value)}" for field, value in fields.items())
@@ -313,9 +282,8 @@ def prompt(text: str) -> str:
 
 def prompt_most(whose: str, default: int) -> int:
     """How many rows are to be counted at most, which no column may say."""
-    text = (
-        f"At most how many rows of {whose} are to be counted? A public number; no column tells it"
-    )
+    asked = f"At most how many rows of {whose} are to be counted?"
+    text = f"{asked} A public number; no column tells it"
     return int(click.prompt(text, type=click.IntRange(1, MOST_ROWS), default=default, err=True))
 
 
@@ -387,7 +355,9 @@ def describe(choices: Start, draft: Draft, schema: Schema, seconds: float, notes
             notes.say(f"with more: at {', at '.join(off)}")
     if schema.unit is not None:
         notes.say(f"protected: {schema.unit.text}")
-    notes.say(f"time: about {_minutes(seconds, len(schema.names), choices.method)}")
+    # Reading the table some times, and what a model of so many columns takes.
+    time = 6 * seconds + 5 + len(schema.names) * (0.3 if choices.method == "independent" else 1)
+    notes.say(f"time: about {f'{time:.0f} s' if time < 90 else f'{time / 60:.0f} minutes'}")
     if schema.drafted_from_data:
         notes.warn(DRAFTED)
     if choices.bought:
@@ -432,9 +402,3 @@ def warn_of_few(whole: int, holdout: float, many: str, notes: Notes) -> None:
             f"about {expected:.0f} of {whole:,} {many} would be held out, perhaps none: too few to "
             "evaluate a release on; raise --holdout, or test in sample with --holdout 0"
         )
-
-
-def _minutes(read: float, columns: int, method: str) -> str:
-    """A rough time: reading the table some times, and what a model of so many columns takes."""
-    seconds = 6 * read + 5 + columns * (0.3 if method == "independent" else 1)
-    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} minutes"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,7 +34,6 @@ from marginalsyn.operations.origins import (
 )
 
 if TYPE_CHECKING:
-    from marginalsyn.privacy.budget import Budget
     from marginalsyn.purchases.purchase import Purchase
     from marginalsyn.table.schema import Schema
 
@@ -130,10 +129,6 @@ class Buy(Writing, Paid, Spending, OfTable, OfPersons, Operation["Schema"]):
             raise UsageError("schema must be the table's public schema, or the name of its file")
         return Schema.read(self.schema)
 
-    def with_persons(self) -> Schema:
-        """The same with the unit that the options name."""
-        return with_unit(self.read_schema(), self)
-
     def _table(self, purchase: Purchase) -> FoundTable:
         """The private table, counted as the purchase needs it; not opened yet."""
         from marginalsyn.access.private_table import PrivateTable
@@ -147,11 +142,13 @@ class Buy(Writing, Paid, Spending, OfTable, OfPersons, Operation["Schema"]):
         )
         return FoundTable(key, ledger, lambda neighbours: opened(neighbours=neighbours))
 
-    def amount(self) -> Budget:
-        """What the purchase may spend."""
+    def bought(self, kind: type[Purchase], schema: Schema) -> Purchase:
+        """A purchase of a kind for a schema, with the options of that kind."""
         if self.eps is None:
             raise UsageError("--eps must be given, such as --eps 0.1")
-        return self.budget()
+        own = {known.name for known in fields(kind)} - {"schema", "budget"}
+        asked: Any = {name: getattr(self, name) for name in own}
+        return kind(schema=schema, budget=self.budget(), **asked)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,9 +180,7 @@ class BuyBounds(Buy):
     def purchase(self) -> Purchase:
         from marginalsyn.purchases.bounds import Bounds
 
-        asked: Any = {"columns": self.columns, "tail": self.tail, "cells": self.cells}
-        asked["widening"] = self.widening
-        return Bounds(schema=self.with_persons(), budget=self.amount(), **asked)
+        return self.bought(Bounds, with_unit(self.read_schema(), self))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,8 +207,7 @@ class BuyBins(Buy):
     def purchase(self) -> Purchase:
         from marginalsyn.purchases.bounds import Bins
 
-        asked: Any = {"columns": self.columns, "bins": self.bins, "cells": self.cells}
-        return Bins(schema=self.with_persons(), budget=self.amount(), **asked)
+        return self.bought(Bins, with_unit(self.read_schema(), self))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,8 +243,7 @@ class BuyMaxRows(Buy):
     def purchase(self) -> Purchase:
         from marginalsyn.purchases.quantiles import MaxRows
 
-        asked: Any = {"unit": self.unit, "order": self.order, "cap": self.cap, "tail": self.tail}
-        return MaxRows(schema=self.read_schema(), budget=self.amount(), **asked)
+        return self.bought(MaxRows, self.read_schema())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -279,8 +272,7 @@ class BuyCategories(Buy):
     def purchase(self) -> Purchase:
         from marginalsyn.purchases.categories import Categories, open_up
 
-        schema = open_up(self.with_persons(), self.columns)
-        return Categories(schema=schema, budget=self.amount())
+        return self.bought(Categories, open_up(with_unit(self.read_schema(), self), self.columns))
 
 
 buy_bounds = function(BuyBounds, "buy_bounds")

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from marginalsyn.errors import UsageError
-from marginalsyn.operations.groups import OfRelease, OfTable, Paid, budget_for, later_delta
+from marginalsyn.operations.groups import OfRelease, OfTable, Paid, Spending, later_delta
 from marginalsyn.operations.operation import (
     DRY_RUN,
     PYTHON,
@@ -18,7 +18,7 @@ from marginalsyn.operations.operation import (
     Session,
     option,
 )
-from marginalsyn.operations.origins import describe_total, find_table, not_made_here
+from marginalsyn.operations.origins import describe_total, find_table
 from marginalsyn.registry import needed_part
 
 if TYPE_CHECKING:
@@ -143,7 +143,10 @@ class Certify(Paid, OfTable, OfRelease["releases.Release"]):
             )
         table = find_table(self, release, release.schema)
         if table is None:
-            raise not_made_here(release)
+            raise UsageError(
+                f"release ({release.path.name}) was not made in this workspace: name the table "
+                "that it was made from with --data or --dataset"
+            )
         if self.measured:
             self._check_use(self._measured_plan(release, budget))
             buy: Any = partial(certify_measured, **self._about())
@@ -175,7 +178,7 @@ class Certify(Paid, OfTable, OfRelease["releases.Release"]):
             raise UsageError(
                 f"--eps must be given to buy {what} certificate, such as --eps {usual}"
             )
-        return budget_for(release, self.eps, self.delta)
+        return Spending(eps=self.eps, delta=self.delta).budget(release)
 
     def _measured_plan(self, release: Release, budget: Budget) -> MeasuredPlan:
         from marginalsyn.certificates.excess_plan import MeasuredPlan

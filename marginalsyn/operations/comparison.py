@@ -12,7 +12,7 @@ import pandas as pd
 from marginalsyn.errors import UsageError
 from marginalsyn.operations.files import read_table, rows_in
 from marginalsyn.operations.groups import release_path
-from marginalsyn.operations.origins import UNNAMED, PrivateInput, find_origin, rows_of
+from marginalsyn.operations.origins import UNNAMED, PrivateInput, find_origin
 
 if TYPE_CHECKING:
     from marginalsyn.access.private_table import Unprotected
@@ -126,10 +126,7 @@ class Cases:
 
 @dataclass(frozen=True)
 class RealRows:
-    """The real rows: to test on, and those that the generator saw where they are at hand.
-
-    ``warnings`` say whose rows are on both sides.
-    """
+    """Real rows to test on, those that the generator saw, and who is on both sides, if known."""
 
     title: str
     test: pd.DataFrame | None
@@ -189,11 +186,10 @@ def _by_name(files: Sequence[str | Path], tables: Sequence[Any]) -> dict[str, An
 def find_real(asked: Evaluate, cases: Cases, tests: bool) -> RealRows:
     """The real rows that were named; else those of the workspace that were held out.
 
-    Args:
-        asked: what is to be evaluated.
-        cases: the synthetic tables.
-        tests: whether models are to be tested.
+    Where models are tested (``tests``), they must be rows that the generator did not see.
     """
+    from marginalsyn.sources.identity import same_source
+
     real, train, dataset, in_sample = asked.real, asked.train, asked.dataset, asked.in_sample
     if real is not None and dataset is not None:
         raise UsageError("--real and --dataset name two tables; give one of them")
@@ -201,9 +197,18 @@ def find_real(asked: Evaluate, cases: Cases, tests: bool) -> RealRows:
         name = train if isinstance(train, str | Path) else type(train).__name__
         raise UsageError(f"--train ({name}) goes with --real, the rows to test on")
     if real is not None:
-        if tests and not in_sample and not isinstance(real, pd.DataFrame):
-            _refuse_source(cases, Path(real))
         title = "a table" if isinstance(real, pd.DataFrame) else str(Path(real))
+        named = tests and not in_sample and not isinstance(real, pd.DataFrame)
+        for release in cases.releases if named else ():
+            origin = find_origin(release.schema, release)
+            if origin is None or not same_source(origin.key, title):
+                continue
+            if origin.kept.holdout:
+                raise UsageError(
+                    f"--real ({title}) is the table that the release was made from: leave it "
+                    "out, and the rows that were held out of it are used"
+                )
+            raise UsageError(f"--real ({title}) must not be what the generator saw. {WAYS_OUT}")
         test, seen = rows_in(real), rows_in(train) if train is not None else None
         warnings = both_sides(test, seen, cases.schema)
         # With the number of each person's rows where persons count.
@@ -226,7 +231,7 @@ def _common_origin(cases: Cases) -> PrivateInput:
     """The source that all the releases came from, with what was held out of them."""
     first = None
     for release in cases.releases:
-        found = find_origin(cases.schema, rows_of(release))
+        found = find_origin(cases.schema, release)
         if found is None:
             raise UsageError(
                 f"release ({release.path.name}) was not made in this workspace, so its real rows "
@@ -315,18 +320,3 @@ def find_real_linked(asked: Evaluate, release: LinkedRelease) -> tuple[Frames, F
             "FOLDER, or add --in-sample"
         )
     return test, seen
-
-
-def _refuse_source(cases: Cases, real: Path) -> None:
-    """Refuse --real where it is the very table that a release was made from."""
-    from marginalsyn.sources.identity import same_source
-
-    for release in cases.releases:
-        origin = find_origin(release.schema, rows_of(release))
-        if origin is not None and same_source(origin.key, real):
-            if origin.kept.holdout:
-                raise UsageError(
-                    f"--real ({real}) is the table that the release was made from: leave it "
-                    "out, and the rows that were held out of it are used"
-                )
-            raise UsageError(f"--real ({real}) must not be what the generator saw. {WAYS_OUT}")

@@ -35,7 +35,8 @@ class ListDatasets(Operation[Any]):
         single = [datasets.describe(name) for name in datasets.names()]
         several = [linked.describe(name) for name in linked.names()]
         head, tail = ("name", "rows", "columns", "label"), ("source", "licence", "summary")
-        rows = [[_cell(table[field]) for field in (*head, *tail)] for table in single]
+        cells = [[table[field] for field in (*head, *tail)] for table in single]
+        rows = [[f"{one:,}" if isinstance(one, int) else one for one in row] for row in cells]
         linked_rows = []
         for one in several:
             sizes = ", ".join(f"{about['rows']:,} {name}" for name, about in one["tables"].items())
@@ -47,10 +48,6 @@ class ListDatasets(Operation[Any]):
             Columns(linked_head, linked_rows),
         ]
         return Result([*single, *several], [*single, *several], text)
-
-
-def _cell(value: object) -> object:
-    return f"{value:,}" if isinstance(value, int) else value
 
 
 @dataclass(frozen=True)
@@ -139,13 +136,8 @@ class Plugins(Operation[Any]):
             for p in found
         ]
         rows = [
-            [
-                p["name"],
-                p["kind"],
-                *(p[field] for field in fields[1:4]),
-                p["reason"] or p["summary"],
-            ]
-            for p in data
+            (p.name, one["kind"], p.distribution, p.version, p.status, p.reason or p.summary)
+            for p, one in zip(found, data, strict=True)
         ]
         head = ("name", "kind", "from", "version", "status", "what it does")
         return Result(found, data, [Columns(head, rows)])

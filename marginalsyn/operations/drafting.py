@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from marginalsyn.drafting.person_columns import PersonColumns
     from marginalsyn.table.schema import Schema
 
-
 PAIR = re.compile(r"""[\s,;]*([^=]+?)\s*=\s*['"]?([^\s,;'"]+)['"]?""")
 # Of fewer rows no release could show anything.
 FEWEST_ROWS = 20
@@ -75,16 +74,10 @@ def asked_of(options: Any) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Separated:
-    """How a text file separates its fields."""
-
-    sep: str | None = separator()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Drafting(Separated, OfPersons):
+class Drafting(OfPersons):
     """How a draft is made."""
 
+    sep: str | None = separator()
     label: str | None = option(None, "The column that models predict.", metavar="COLUMN")
     kinds: Mapping[str, str] = option(
         None,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from marginalsyn.errors import UsageError
+from marginalsyn.operations.files import check_new, read_table
 from marginalsyn.operations.groups import OfRelease
 from marginalsyn.operations.operation import (
     PYTHON,
@@ -20,6 +21,7 @@ from marginalsyn.operations.operation import (
     Session,
     argument,
     option,
+    seed_option,
 )
 
 if TYPE_CHECKING:
@@ -120,11 +122,8 @@ class Estimate(OfRelease["Answers"]):
         "Of a release that protects persons, what counts once: a row, as in its table, or a "
         "person.",
     )
-    seed: int | None = option(
-        None,
-        "Make the replays repeatable. This is safe: no private row is read.",
-        range=(0, None),
-        metavar="N",
+    seed: int | None = seed_option(
+        "Make the replays repeatable. This is safe: no private row is read."
     )
     out: str | Path | None = option(
         None, "Write a page with the intervals as pictures, too: an .html file.", metavar="FILE"
@@ -136,7 +135,6 @@ class Estimate(OfRelease["Answers"]):
         from marginalsyn.answers.answering import estimate
         from marginalsyn.answers.questions import is_question
         from marginalsyn.evaluation.view import CLOSED, OPEN
-        from marginalsyn.operations.files import check_new
 
         if isinstance(first := self.release, str) and is_question(first):
             return replace(self, release=None, ask=(first, *self.ask)).run(session)
@@ -205,7 +203,6 @@ _EXACT = 1e-6
 
 
 def _row(answer: Answer) -> tuple[object, ...]:
-
     ends = (answer.fitted + answer.down, answer.fitted + answer.up)
     unlike = answer.down != answer.up
     if not answer.measured:
@@ -335,7 +332,6 @@ class Combine(Operation["pd.DataFrame"]):
         """Combine the results of each term."""
         from marginalsyn.answers.imputations import combine
         from marginalsyn.contract import plain
-        from marginalsyn.operations.files import read_table
         from marginalsyn.release.folder import Release
 
         results = Path(self.results)

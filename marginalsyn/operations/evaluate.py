@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from marginalsyn import defaults
 from marginalsyn.errors import UsageError
+from marginalsyn.operations.files import read_json
 from marginalsyn.operations.groups import Reported, release_path
 from marginalsyn.operations.operation import (
     PYTHON,
@@ -42,12 +43,6 @@ SAME = ("label", "in_sample", "degree", "workload", "reports", "repeats", "draws
 def _names(text: str) -> tuple[str, ...] | None:
     """Names separated by commas."""
     return tuple(name.strip() for name in text.split(",") if name.strip()) or None
-
-
-def _workload(file: str) -> Any:
-    from marginalsyn.operations.files import read_json
-
-    return read_json(Path(file))
 
 
 _rows = partial(option, panel="Rows")
@@ -141,7 +136,7 @@ class Evaluate(Reported, Operation["Evaluation"]):
         None,
         'Compare only the marginals in this file: a JSON list such as [["age", "sex"]].',
         metavar="FILE",
-        parse=_workload,
+        parse=read_json,
         python='Compare only these marginals, such as [["age", "sex"]].',
     )
     models: Sequence[str] = _listed(

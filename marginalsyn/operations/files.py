@@ -21,11 +21,6 @@ TABLES = (".csv", ".parquet")
 Table: TypeAlias = "pd.DataFrame | str | Path"
 
 
-def is_table(path: Path) -> bool:
-    """Whether a path names a file of rows rather than a release."""
-    return path.suffix in TABLES and not path.is_dir()
-
-
 def read_table(path: Path, *, numbers: bool = False) -> pd.DataFrame:
     """A CSV or Parquet file of any tool; texts stay texts unless ``numbers``."""
     import pandas as pd
@@ -85,7 +80,7 @@ def replace_file(path: Path, fill: Callable[[IO[bytes]], object]) -> None:
 
 def check_table(path: Path | None, force: bool) -> None:
     """Refuse a file of rows of --out that is there already, or is of no kind that we write."""
-    if path is not None and path.suffix not in (".csv", ".parquet"):
+    if path is not None and path.suffix not in TABLES:
         raise UsageError(f"--out ({path}) must end in .csv or .parquet")
     check_new(path, force)
 
@@ -94,18 +89,13 @@ def check_folder(path: Path | None, force: bool) -> None:
     """Refuse a folder of --out for linked tables that holds something already, or is none."""
     from marginalsyn.release.staging import check_outside
 
-    if path is None or path.suffix in (".csv", ".parquet"):
+    if path is None or path.suffix in TABLES:
         raise UsageError(
             f"--out ({path}) must name a folder: linked tables are written to a file each"
         )
     check_outside(path)
     if path.exists() and not force and (not path.is_dir() or any(path.iterdir())):
         raise UsageError(f"--out ({path}) must not hold anything yet; add --force to replace it")
-
-
-def write_table(frame: pd.DataFrame, path: Path, form: TextForm | None = None) -> None:
-    """Write rows as their file's name says."""
-    write_lots([frame], path, form)
 
 
 def write_lots(lots: Iterable[pd.DataFrame], path: Path, form: TextForm | None = None) -> None:
@@ -130,9 +120,9 @@ def write_text(path: Path, text: str) -> None:
     replace_file(path, lambda handle: handle.write(text.encode()))
 
 
-def read_json(path: Path, flag: str = "file") -> Any:
+def read_json(path: str | Path, flag: str = "file") -> Any:
     """A JSON file."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UsageError(f"{flag} ({path}) must be readable JSON: {error}") from None

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from marginalsyn import defaults
 from marginalsyn.errors import UsageError
-from marginalsyn.operations.groups import Named, Paid, Spending, named, read_share
+from marginalsyn.operations.files import write_text
+from marginalsyn.operations.groups import AMOUNTS, Named, Paid, Spending, named, read_share
 from marginalsyn.operations.operation import (
     DRY_RUN,
     PYTHON,
@@ -21,7 +22,9 @@ from marginalsyn.operations.operation import (
     Result,
     Session,
     default_method,
+    how_many,
     option,
+    several,
     shown,
 )
 from marginalsyn.operations.origins import (
@@ -106,12 +109,10 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
     options: Mapping[str, Any] | None = _method(
         None, "The method's own options by name.", shell=False
     )
-    rows: int | None = _method(
-        None,
+    rows: int | None = how_many(
         "The number of synthetic rows; of linked tables, of persons. "
         "[default=a noisy estimate of the number of private rows]",
-        range=(1, None),
-        metavar="N",
+        panel="Method",
     )
     keep_weights: bool = option(
         False,
@@ -130,23 +131,17 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
         show_default=False,
         metavar="COLUMN",
     )
-    margins: Sequence[Any] = option(
-        (),
+    margins: Sequence[Any] = several(
         "Counts or shares over one or two columns that are public, as an office publishes them: a "
         "CSV file with these columns and `count`, `share` or `percent`. The model has them, and "
         "nothing is measured for them. May be repeated.",
         panel="Source",
-        multiple=True,
-        show_default=False,
         metavar="FILE",
     )
-    reference: Sequence[Any] = option(
-        (),
+    reference: Sequence[Any] = several(
         "A table to lean on where its rows and the answers agree: a CSV or Parquet file that is "
         "public, or the folder of a release, such as last year's. May be repeated.",
         panel="Source",
-        multiple=True,
-        show_default=False,
         metavar="FILE|RELEASE",
     )
     reference_overlaps: bool = option(
@@ -154,23 +149,18 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
         "Take a reference that shares rows with the private table: all of it is public anyway.",
         panel="Source",
     )
-    rules: Sequence[str] = option(
-        (),
+    rules: Sequence[str] = several(
         "What every row keeps, such as 'age < 15 -> marital = never'; public, and added to the "
         "schema's rules. May be repeated.",
         flags=("--rule",),
         panel="Source",
-        multiple=True,
-        show_default=False,
         metavar="TEXT",
     )
-    by: Sequence[str] = _method(
-        (),
+    by: Sequence[str] = several(
         "Serve every pair of columns also within each value of this column, such as a region. "
         "Two at most: the option twice, or a list with commas. [default=the schema's `by`]",
-        multiple=True,
-        show_default=False,
         metavar="COLUMN",
+        panel="Method",
     )
     weights: float | str | None = option(
         None,
@@ -217,10 +207,7 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
         facts = {
             "source": source.title,
             "method": config.name,
-            "eps": budget.eps,
-            "delta": budget.delta,
-            "rho": budget.rho,
-            "mu": budget.mu,
+            **{name: getattr(budget, name) for name in AMOUNTS},
             "neighbours": budget.neighbours,
             "unit": unit,
             "split": dict(plan.split),
@@ -264,7 +251,8 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
 
     def run(self, session: Session = PYTHON) -> Result[Release | LinkedRelease]:
         """Refuse what cannot work, then charge, generate and write."""
-        from marginalsyn.contract import LinkedSynthesis
+        from marginalsyn.access.private_table import STAMP
+        from marginalsyn.contract import LinkedSynthesis, plain
         from marginalsyn.graphical.estimation import excluded_values
         from marginalsyn.host import generate
         from marginalsyn.operations.references import lean_on
@@ -302,7 +290,8 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
             recorder, progress = tools["recorder"], tools["progress"]
             if source.kept.holdout and not recorder.resume:
                 recorder.salt = Workspace.here().holdout_salt(source.key, seed=self.seed)
-            source = source.salted(recorder.salt)
+            salted = source.kept.model_copy(update={"holdout_salt": recorder.salt})
+            source = replace(source, kept=salted)
             progress.report("open", text=source.title)
             table = source.open(ledger, budget.neighbours)
             synthesis, statement = generate(
@@ -326,7 +315,13 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
             how: Any = {"format": self.format, "force": self.force}
             release = kind.write(*parts, source.schema, statement, self.out, **how)
         try:
-            _keep_diagnostics(synthesis, release.path.name)
+            # What may depend on private rows, for the curator; the run time is not worth a folder.
+            if not set(synthesis.diagnostics) <= {"seconds"}:
+                name, folder = release.path.name, Path(defaults.EVALUATION)
+                kept = {"stamp": STAMP, "release": name, **plain(synthesis.diagnostics)}
+                folder.mkdir(exist_ok=True)
+                text = json.dumps(kept, indent=2, ensure_ascii=False) + "\n"
+                write_text(folder / f"{name}.diagnostics.json", text)
             source.remember(release, ledger)
         except (OSError, UsageError) as error:
             # The release is there and paid for: what is lost is the memory of how it was made.
@@ -462,7 +457,7 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
         from marginalsyn.contract import LinkedSynthesis
         from marginalsyn.table.keeping import redrawn_text
 
-        statement, total = release.statement, ledger.total()
+        statement, total, spent = release.statement, ledger.total(), ("eps", "delta", "neighbours")
         sizes: dict[str, Any]
         if isinstance(synthesis, LinkedSynthesis):
             counts = {name: len(frame) for name, frame in synthesis.frames.items()}
@@ -475,18 +470,9 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
             "release": str(release.path),
             "method": statement.generator,
             **sizes,
-            "eps": statement.eps,
-            "delta": statement.delta,
-            "neighbours": statement.neighbours,
-            "guarantee": statement.guarantee,
-            "seeded": statement.seeded,
+            **{name: getattr(statement, name) for name in (*spent, "guarantee", "seeded")},
             "warnings": list(statement.warnings),
-            "ledger": {
-                "path": str(ledger.path),
-                "eps": total.eps,
-                "delta": total.delta,
-                "neighbours": total.neighbours,
-            },
+            "ledger": {"path": str(ledger.path), **{one: getattr(total, one) for one in spent}},
         }
         choice, chain = statement.notes.get("choice"), statement.notes.get("chain")
         shares: Any = statement.notes.get("leaned") or {}
@@ -555,29 +541,13 @@ def _not_counted(schema: Any, title: str, out: str | Path) -> str:
     )
 
 
-def _keep_diagnostics(synthesis: Synthesis, name: str) -> None:
-    """Write what may depend on private rows into the curator's folder, outside the release."""
-    from marginalsyn.access.private_table import STAMP
-    from marginalsyn.contract import plain
-    from marginalsyn.operations.files import write_text
-
-    # The run time alone is not worth a folder.
-    if set(synthesis.diagnostics) <= {"seconds"}:
-        return
-    kept = {"stamp": STAMP, "release": name, **plain(synthesis.diagnostics)}
-    folder = Path(defaults.EVALUATION)
-    folder.mkdir(exist_ok=True)
-    text = json.dumps(kept, indent=2, ensure_ascii=False) + "\n"
-    write_text(folder / f"{name}.diagnostics.json", text)
-
-
 def _listed(title: str, lines: Sequence[object]) -> list[tuple[str, object]]:
     """Lines under one title."""
     return [("" if number else title, line) for number, line in enumerate(lines)]
 
 
-def _workload(marginals: Sequence[Sequence[str]], shown: int = 4) -> str:
+def _workload(marginals: Sequence[Sequence[str]]) -> str:
     """How many marginals, and the first few."""
-    first = ", ".join("(" + ", ".join(columns) + ")" for columns in marginals[:shown])
-    more = f" and {len(marginals) - shown} more" if len(marginals) > shown else ""
+    first = ", ".join("(" + ", ".join(columns) + ")" for columns in marginals[:4])
+    more = f" and {len(marginals) - 4} more" if len(marginals) > 4 else ""
     return f"{len(marginals)} marginals: {first}{more}" if marginals else "none"

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from marginalsyn import defaults
 from marginalsyn.errors import UsageError
-from marginalsyn.operations.operation import Operation, Session, Value, argument, option
+from marginalsyn.operations.files import check_new, write_text
+from marginalsyn.operations.operation import (
+    Operation,
+    Session,
+    Value,
+    argument,
+    how_many,
+    option,
+    seed_option,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,6 +50,8 @@ _data = partial(
     "table that the release is known to come from]",
 )
 
+# Of a budget, or a total, in the currencies that have it.
+AMOUNTS = ("eps", "delta", "rho", "mu")
 SEEDED = (
     "--seed {}: whoever knows the seed can take the noise away again. The result is seeded, not "
     "private; for research only."
@@ -65,17 +76,13 @@ class OfRelease(Operation[Value]):
 
     def read_table(self) -> Release:
         """The same; of linked tables the persons, as a release of one table."""
-        from marginalsyn.release.linked import (
-            LinkedRelease,
-            PersonsRelease,
-            TableRelease,
-            is_linked_release,
-        )
+        from marginalsyn.release import linked
 
-        if isinstance(self.release, LinkedRelease):
-            return TableRelease.of(self.release)
-        if not isinstance(self.release, PersonsRelease) and is_linked_release(self.folder()):
-            return TableRelease.read(self.folder())
+        if isinstance(self.release, linked.LinkedRelease):
+            return linked.TableRelease.of(self.release)
+        persons = isinstance(self.release, linked.PersonsRelease)
+        if not persons and linked.is_linked_release(self.folder()):
+            return linked.TableRelease.read(self.folder())
         return self.read_release()
 
     def folder(self) -> Path:
@@ -146,11 +153,8 @@ class OfPersons:
         "[default=what the schema says, else row]",
         metavar="COLUMN",
     )
-    max_rows: int | None = _source(
-        None,
-        "With --unit: count at most so many rows of a person. A public number.",
-        range=(1, None),
-        metavar="N",
+    max_rows: int | None = how_many(
+        "With --unit: count at most so many rows of a person. A public number.", panel="Source"
     )
     order: str | None = _source(
         None,
@@ -210,39 +214,20 @@ class Spending:
 
     def budget(self, release: Release | None = None) -> Budget:
         """The amount; what it does not say is as in the release that it is for."""
+        from marginalsyn.privacy.budget import Budget
+        from marginalsyn.privacy.charges import Neighbours
+        from marginalsyn.privacy.zcdp import DEFAULT_DELTA
+
         assert self.eps is not None
-        return budget_for(
-            release, self.eps, self.delta, self.neighbours or "add-remove", self.allow_large_delta
+        known, delta = release.statement if release is not None else None, self.delta
+        if delta is None:
+            delta = (known.target_delta if known else 0) or DEFAULT_DELTA
+        return Budget(
+            eps=self.eps,
+            delta=delta,
+            neighbours=known.neighbours if known else Neighbours(self.neighbours or "add-remove"),
+            allow_large_delta=self.allow_large_delta or self.delta is None,
         )
-
-
-def budget_for(
-    release: Release | None,
-    eps: float,
-    delta: float | None = None,
-    neighbours: str = "add-remove",
-    allow_large_delta: bool = False,
-) -> Budget:
-    """A budget; what is not given is as in the release that it is for.
-
-    Example:
-        >>> budget_for(None, 1.0).delta
-        1e-09
-    """
-    from marginalsyn.privacy.budget import Budget
-    from marginalsyn.privacy.charges import Neighbours
-    from marginalsyn.privacy.zcdp import DEFAULT_DELTA
-
-    known = release.statement if release is not None else None
-    chosen = delta
-    if chosen is None:
-        chosen = (known.target_delta if known else 0) or DEFAULT_DELTA
-    return Budget(
-        eps=eps,
-        delta=chosen,
-        neighbours=known.neighbours if known else Neighbours(neighbours),
-        allow_large_delta=allow_large_delta or delta is None,
-    )
 
 
 def read_share(text: str) -> float | str:
@@ -275,11 +260,8 @@ class Paid(Reported):
         "Resume an interrupted run that was already charged. It keeps its own options "
         "and costs nothing more.",
     )
-    seed: int | None = option(
-        None,
-        "For research: draw all noise from this seed. The result is reproducible and NOT private.",
-        range=(0, None),
-        metavar="N",
+    seed: int | None = seed_option(
+        "For research: draw all noise from this seed. The result is reproducible and NOT private."
     )
 
     @property
@@ -289,20 +271,11 @@ class Paid(Reported):
 
     @contextmanager
     def paying(
-        self,
-        session: Session,
-        table: FoundTable | None,
-        *,
-        keeps: bool = True,
-        go_on: bool = False,
+        self, session: Session, table: FoundTable | None, *, keeps: bool = True, go_on: bool = False
     ) -> Iterator[dict[str, Any]]:
         """What a mechanism takes with its table; what it pays for is kept until all has ended well.
 
-        Args:
-            session: where it runs.
-            table: that pays; None where nothing is read.
-            keeps: whether answers are kept.
-            go_on: as for :meth:`Session.keep`.
+        No ``table`` pays where nothing is read. Answers that protect nobody are not kept.
         """
         from marginalsyn.operations.origins import accounted
         from marginalsyn.privacy.noise import make_noise
@@ -331,14 +304,10 @@ class Writing:
 
     def check_new(self) -> None:
         """Refuse a file that is there already."""
-        from marginalsyn.operations.files import check_new
-
         check_new(Path(self.out) if self.out is not None else None, self.force)
 
     def put(self, text: str) -> str:
         """Write the text to the file and return its name; without a file, return the text."""
-        from marginalsyn.operations.files import write_text
-
         if self.out is None:
             return text.rstrip("\n")
         write_text(Path(self.out), text)

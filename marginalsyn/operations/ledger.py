@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from marginalsyn.errors import UsageError
-from marginalsyn.operations.groups import named
+from marginalsyn.operations.groups import AMOUNTS, named
 from marginalsyn.operations.operation import (
     PYTHON,
     Columns,
@@ -20,6 +20,7 @@ from marginalsyn.operations.operation import (
     argument,
     option,
 )
+from marginalsyn.operations.origins import key_of, open_ledger
 
 if TYPE_CHECKING:
     from marginalsyn.records.ledger import Ledger
@@ -43,7 +44,6 @@ class OfLedger(Operation[Value]):
 
     def open(self, session: Session) -> Ledger:
         """The ledger that the options name; that of the last release when they name none."""
-        from marginalsyn.operations.origins import key_of, open_ledger
         from marginalsyn.records.ledger import Ledger
         from marginalsyn.records.workspace import Workspace
 
@@ -95,18 +95,13 @@ class ShowLedger(OfLedger["LedgerState"]):
         data = {
             "source": book.source,
             "ledger": str(ledger.path),
-            "eps": total.eps,
-            "delta": total.delta,
-            "rho": total.rho,
-            "mu": total.mu,
+            **{name: getattr(total, name) for name in AMOUNTS},
             "neighbours": total.neighbours,
             "unit": unit,
             "guarantee": total.guarantee,
             "total_is": SO_FAR if total.delta else "a sum of pure eps",
             "marks": book.caveats(),
-            "cap": None
-            if cap is None
-            else {"eps": cap.eps, "delta": cap.delta, "currency": cap.currency},
+            "cap": cap and {"eps": cap.eps, "delta": cap.delta, "currency": cap.currency},
             "of_the_cap": book.of_the_cap() or None,
             "entries": [entry.model_dump(mode="json") for entry in book.entries],
             "interrupted": [

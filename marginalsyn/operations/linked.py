@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from marginalsyn.errors import DataError, UsageError
-from marginalsyn.operations.origins import Input, PrivateInput, find_origin, open_ledger, rows_of
+from marginalsyn.operations.origins import Input, PrivateInput, find_origin, open_ledger, unit_asked
 from marginalsyn.people.tree import LinkedSchema, Lookup, linked_file
 from marginalsyn.table.schema import Schema
 from marginalsyn.table.unit import ROW, Unit
@@ -62,10 +62,7 @@ def find_linked(
 ) -> LinkedInput | None:
     """The linked tables, or the sequences of one table, that options name; None if one table is.
 
-    Args:
-        source: the options.
-        sequence: rows of a person in one table are a sequence, in the order of ``--order``.
-        constants: columns that are the same in all rows of a person.
+    Of a ``sequence`` ``constants`` are columns that are the same in all rows of a person.
     """
     from marginalsyn.records.workspace import Kept, Workspace
 
@@ -96,19 +93,15 @@ def find_linked(
 
 def find_linked_origin(release: LinkedRelease, source: Named) -> LinkedInput | None:
     """The tables named, else those that a release was made from; None if unknown."""
-    return find_origin(release.tree, rows_of(release), source, LinkedInput)
+    return find_origin(release.tree, release, source, LinkedInput)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PersonsInput(PrivateInput):
-    """The persons of linked private tables, as one table that is named but not opened.
-
-    Attributes:
-        tables: what holds them.
-        names: what the schema calls columns of persons, if not by their own names.
-    """
+    """The persons of linked private tables, as one table that is named but not opened."""
 
     tables: LinkedInput
+    # What the schema calls columns of persons, if not by their own names.
     names: Mapping[str, str] | None = None
 
     def open(self, ledger: Ledger | None, neighbours: Neighbours) -> PrivateTable:
@@ -143,7 +136,11 @@ def resolved(tree: LinkedSchema, *folders: Path) -> LinkedSchema:
         found = next((place for place in places if place.is_file()), None)
         if found is None:
             raise DataError(f"public table ({lookup.file}) must be a file next to the data")
-        frame = pd.read_parquet(found) if found.suffix == ".parquet" else _texts(found)
+        if found.suffix == ".parquet":
+            frame = pd.read_parquet(found)
+        else:
+            how: Any = {"sep": None, "engine": "python", "dtype": str, "keep_default_na": False}
+            frame = pd.read_csv(found, **how).replace("", np.nan)
         names = [lookup.key, *(column.name for column in lookup.columns)]
         lacking = [name for name in names if name not in frame]
         if lacking:
@@ -165,17 +162,10 @@ def resolved(tree: LinkedSchema, *folders: Path) -> LinkedSchema:
     return replace(tree, tables=tables)
 
 
-def _texts(path: Path) -> pd.DataFrame:
-    frame = pd.read_csv(path, dtype=str, keep_default_na=False, sep=None, engine="python")
-    return frame.replace("", np.nan)
-
-
 def _sequence(source: Named, path: Path, constants: Sequence[str]) -> LinkedSchema:
     """The tree of one table whose rows of a person are a sequence."""
     schema = Schema.read(path)
-    known: dict[str, Any] = schema.unit.model_dump() if schema.unit is not None else {}
-    given = {"column": source.unit, "max_rows": source.max_rows, "order": source.order}
-    known.update({name: value for name, value in given.items() if value is not None})
+    known = {**(schema.unit.model_dump() if schema.unit is not None else {}), **unit_asked(source)}
     lacking = [name for name in ("column", "max_rows", "order") if not known.get(name)]
     if lacking or known["column"] == ROW:
         raise UsageError(

@@ -30,8 +30,6 @@ MOST_CHILDREN = (1, 2, 3, 5, 10, 20)
 KNOWN = 0.9
 # So many persons must share a value of a column that looks like an identifier and is kept.
 MANY = 10
-
-
 # What a change of links may say in place of a parent.
 ROOT, DROP = "root", "drop"
 
@@ -101,16 +99,12 @@ def draft_linked(
 
     Args:
         data: the folder, or its tables by name; see :func:`read_tables`.
-        sep: the separator of text files.
-        label: the column of the root that models predict.
-        kinds: what columns are to be taken for, by ``TABLE.COLUMN``.
-        keep: columns that are not to be dropped.
-        missing: by ``TABLE.COLUMN``, the numbers that stand for a missing value.
+        sep, rename_duplicates, label, keep: as for one table; the label is in the root.
+        kinds, missing: by ``TABLE.COLUMN``.
         links: by table ``PARENT.COLUMN`` (it belongs to PARENT by its own COLUMN), ``root`` or
             ``drop``; by ``TABLE.key`` the column that is its key.
         most: by table, how many rows of one row of its parent are counted; if nothing is said, as
             many as one has, rounded up, and at most 20.
-        rename_duplicates: whether the second column ``a`` of a file becomes ``a_2``.
 
     Raises:
         DataError: fewer than two tables, or none that belongs to another.
@@ -265,7 +259,16 @@ def _linked(
             table = name.removesuffix(".key")
             keys[table] = column(table, text, "key")
     found = {name: _links(name, frames, keys) for name in frames}
-    parents = {name: _deepest(each, found) for name, each in found.items()}
+
+    def depth(name: str, seen: frozenset[str] = frozenset()) -> int:
+        others = [other for _, other in found[name] if other not in seen]
+        return 1 + max((depth(other, seen | {name}) for other in others), default=0)
+
+    # Of several links the one to the deepest table.
+    parents = {
+        name: max(each, key=lambda link: depth(link[1]), default=None)
+        for name, each in found.items()
+    }
     for name, text in said.items():
         if text == DROP:
             continue
@@ -350,18 +353,6 @@ def _links(
             if len(texts) and texts.isin(set(frames[other][key].astype(str))).mean() >= KNOWN:
                 found.append((column, other))
     return found
-
-
-def _deepest(
-    found: list[tuple[str, str]], links: Mapping[str, list[tuple[str, str]]]
-) -> tuple[str, str] | None:
-    """Of several links the one to the deepest table."""
-
-    def depth(name: str, seen: frozenset[str] = frozenset()) -> int:
-        others = [other for _, other in links[name] if other not in seen]
-        return 1 + max((depth(other, seen | {name}) for other in others), default=0)
-
-    return max(found, key=lambda link: depth(link[1]), default=None)
 
 
 def _most(frame: pd.DataFrame, link: str | None) -> int:

@@ -13,6 +13,7 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, fields
+from functools import partial
 from pathlib import Path  # noqa: F401 (annotations of fields name it)
 from typing import (
     TYPE_CHECKING,
@@ -64,6 +65,11 @@ def option(value: Any, help: str, *, panel: str = "Options", **shell: Any) -> An
 def argument(value: Any, help: str, **shell: Any) -> Any:
     """A field that the command line takes without a flag."""
     return option(value, help, argument=True, **shell)
+
+
+how_many = partial(option, None, range=(1, None), metavar="N")
+seed_option = partial(option, None, range=(0, None), metavar="N")
+several = partial(option, (), multiple=True, show_default=False)
 
 
 def shown(value: object) -> str:
@@ -164,13 +170,7 @@ class Session:
     ) -> RunRecorder | None:
         """What keeps the answers of a run; nothing where its charge is forgotten as well.
 
-        Args:
-            table: that pays.
-            act: what kind of run it is, as Python's callers name it.
-            resume: go on with a run that was interrupted.
-            go_on: do not stop where columns would waste the budget; a run with the same options
-                that stopped there goes on.
-            options: what a run that stopped is known by.
+        ``act`` is what Python's callers call; all else is as for :class:`RunRecorder`.
         """
         from marginalsyn.records.resume import RunRecorder
         from marginalsyn.records.workspace import Workspace, identify
@@ -249,11 +249,8 @@ def part(operation: Any, act: Callable[..., Result[Any]], *only: str) -> Any:
     def call(self: Any, *args: Any, **given: Any) -> Any:
         return self.after(act(operation(self, *args, **given)).value)
 
-    _, *own = _parameters(operation)
-    own = [p for p in own if not only or p.name in only]
     source = operation if act is operation.run else act
-    itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return _described(call, source.__name__.lower(), source, operation, own, itself)
+    return _described(call, source.__name__.lower(), source, operation, only, bound=True)
 
 
 def function(operation: Any, name: str) -> Any:
@@ -262,14 +259,7 @@ def function(operation: Any, name: str) -> Any:
     def call(*args: Any, **given: Any) -> Any:
         return operation(*args, **given).run().value
 
-    return _described(call, name, operation, operation, _parameters(operation))
-
-
-def _parameters(operation: Any) -> list[inspect.Parameter]:
-    """An operation's fields as the arguments that Python's callers have."""
-    about = {known.name: known.metadata for known in fields(operation)}
-    given = inspect.signature(operation).parameters.values()
-    return [parameter for parameter in given if about[parameter.name]["python"]]
+    return _described(call, name, operation, operation)
 
 
 def _described(
@@ -277,15 +267,30 @@ def _described(
     name: str,
     source: Any,
     operation: Any,
-    own: Sequence[inspect.Parameter],
-    *first: inspect.Parameter,
+    only: Sequence[str] = (),
+    *,
+    bound: bool = False,
 ) -> Any:
-    """A function with the name, the docstring and the signature that callers see."""
+    """A function with the name, the docstring and the signature that callers see.
+
+    Its arguments are the operation's fields that Python's callers have; of one that is ``bound``,
+    the first is the object itself.
+    """
     about = {known.name: known.metadata for known in fields(operation)}
+    given = inspect.signature(operation).parameters.values()
+    own = [parameter for parameter in given if about[parameter.name]["python"]]
+    itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    first = [itself] if bound else []
+    own = [p for p in own[len(first) :] if not only or p.name in only]
     call.__name__ = name
     texts = {p.name: (about[p.name]["python"], about[p.name]["help"]) for p in own}
     helps = {name: one if isinstance(one, str) else both for name, (one, both) in texts.items()}
-    call.__doc__ = _docstring(source, helps)
+    # The docstring of the source with the arguments, in the words of Python.
+    head = summary(source)
+    sections = inspect.cleandoc(source.__doc__ or "")[len(head) :]
+    listed = [textwrap.fill(f"{n}: {h}", 92, subsequent_indent="    ") for n, h in helps.items()]
+    arguments = textwrap.indent("\n".join(listed), "    ")
+    call.__doc__ = python_words(f"{head}\n\nArgs:\n{arguments}") + sections
     call.__annotations__ = {p.name: p.annotation for p in own}
     call.__signature__ = inspect.Signature([*first, *own])
     return checked(call)
@@ -294,15 +299,6 @@ def _described(
 def summary(kind: Any) -> str:
     """What an operation's docstring says before its first section."""
     return _SECTION.split(inspect.cleandoc(kind.__doc__ or ""), maxsplit=1)[0].strip()
-
-
-def _docstring(kind: Any, helps: Mapping[str, str]) -> str:
-    """The docstring of the method: with the arguments, in the words of Python."""
-    head = summary(kind)
-    sections = inspect.cleandoc(kind.__doc__ or "")[len(head) :]
-    listed = [textwrap.fill(f"{n}: {h}", 92, subsequent_indent="    ") for n, h in helps.items()]
-    arguments = textwrap.indent("\n".join(listed), "    ")
-    return python_words(f"{head}\n\nArgs:\n{arguments}") + sections
 
 
 _SECTION = re.compile(r"^(?:Returns|Raises|Example):$", re.MULTILINE)

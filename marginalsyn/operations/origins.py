@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
 from marginalsyn import defaults
@@ -85,10 +85,6 @@ class Input:
     def title(self) -> str:
         """The source in words."""
         return shown_name(self.key)
-
-    def salted(self, salt: str) -> Self:
-        """The same source, without the rows or persons that this salt picks."""
-        return replace(self, kept=self.kept.model_copy(update={"holdout_salt": salt}))
 
     def remember(self, release: Release | LinkedRelease, ledger: Ledger | None = None) -> None:
         """Remember that a release is of this source, what was held out and which ledger charged."""
@@ -222,11 +218,11 @@ def find_private(source: Named) -> PrivateInput:
 
 def find_origin(
     schema: Any,
-    rows: str,
+    release: Release | LinkedRelease | None,
     source: Named = UNNAMED,
     kind: type[Found] = PrivateInput,  # type: ignore[assignment]
 ) -> Found | None:
-    """The source named, else the one that rows of this hash were made from; None if unknown.
+    """The source named, else the one that a release was made from; None if unknown.
 
     What was held out of the rows stays so. Of rows that are not known here, what was last held out
     of the source does. ``kind`` is the class of the source, which ``schema`` describes.
@@ -234,7 +230,7 @@ def find_origin(
     from marginalsyn.records.workspace import Kept, Workspace
 
     workspace, key = Workspace.here(), key_of(source)
-    memory, kept = workspace.of_rows(rows) or (None, Kept())
+    memory, kept = workspace.of_rows(rows_of(release)) or (None, Kept())
     if key is not None and memory is None:
         memory = workspace.recall(key)
         if memory is not None:
@@ -279,15 +275,19 @@ def labelled(schema: Schema, label: str | None) -> Schema:
     return Schema(**{**schema.model_dump(), "label": label, "positive": None})
 
 
+def unit_asked(asked: OfPersons) -> dict[str, Any]:
+    """What the options say of the unit of privacy, by its fields."""
+    given = {"column": asked.unit, "max_rows": asked.max_rows, "order": asked.order}
+    return {name: value for name, value in given.items() if value is not None}
+
+
 def with_unit(schema: Schema, asked: OfPersons) -> Schema:
     """The schema with the unit of privacy that the options name."""
     from marginalsyn.table.unit import MOST_ROWS, ROW, Unit
 
     if asked.unit == ROW:
         return schema.with_unit(None) if schema.unit is not None else schema
-    given = {"column": asked.unit, "max_rows": asked.max_rows, "order": asked.order}
-    given = {name: value for name, value in given.items() if value is not None}
-    unit = schema.unit
+    given, unit = unit_asked(asked), schema.unit
     if asked.unit is None:
         if unit is None and given:
             name, value = next(iter(given.items()))
@@ -314,9 +314,7 @@ def with_unit(schema: Schema, asked: OfPersons) -> Schema:
 def caution_of_rows(name: str, seen: str = "") -> str:
     """What a promise for rows means for persons who have several, by a column that suggests them.
 
-    Args:
-        name: of the column.
-        seen: what its rows show, where they were read.
+    ``seen`` says what the column's rows show, where they were read.
     """
     return (
         f"{name} looks like a column that identifies persons{seen}. Each row is protected by "
@@ -354,13 +352,8 @@ def frames_ledger(asked: Any) -> Ledger:
 def find_table(asked: OfTable, release: Release | None, schema: Schema) -> FoundTable | None:
     """The table that was handed over or named; else the one fitted; else the one remembered.
 
-    Args:
-        asked: how the caller names the table, or the rows themselves.
-        release: what was made of it; None for rows that another tool made.
-        schema: of the table.
-
-    Returns:
-        None where nothing says which table it is.
+    None where nothing says which table it is. No ``release`` was made of it where the rows are
+    another tool's.
     """
     import pandas as pd
 
@@ -387,19 +380,11 @@ def find_table(asked: OfTable, release: Release | None, schema: Schema) -> Found
     if isinstance(release, PersonsRelease):
         origin = find_persons(release, source)
     else:
-        origin = find_origin(schema, rows_of(release), source)
+        origin = find_origin(schema, release, source)
     if origin is None:
         return None
     ledger = origin.ledger()
     return FoundTable(origin.key, ledger, partial(origin.open, ledger), origin)
-
-
-def not_made_here(release: Release) -> UsageError:
-    """The error where nothing says which table a release was made from."""
-    return UsageError(
-        f"release ({release.path.name}) was not made in this workspace: name the table that it was "
-        "made from with --data or --dataset"
-    )
 
 
 def describe_total(ledger: Ledger, statement: Statement | None = None) -> list[str]:

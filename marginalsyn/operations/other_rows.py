@@ -16,7 +16,7 @@ import pandas as pd
 from marginalsyn.contract import Synthesis, Target
 from marginalsyn.drafting.check import ColumnCheck, check_data
 from marginalsyn.errors import UsageError
-from marginalsyn.operations.files import is_table, read_table
+from marginalsyn.operations.files import TABLES, read_table
 from marginalsyn.operations.origins import labelled
 from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.privacy.zcdp import DEFAULT_DELTA
@@ -81,14 +81,11 @@ def adopt_rows(
 
     Args:
         frame: typed by the schema; ``Codec(schema).conform`` does that.
-        schema: what is publicly known of the columns.
-        path: the release folder.
+        schema, path, format, force: as in :meth:`Release.write`.
         tool: what made the rows.
         stated: what is claimed of their privacy, with ``by``, whose claim it is.
         findings: what the schema changed in the rows.
         neighbours: the relation of what is bought for them here.
-        format: of the rows.
-        force: replace a release of this name.
 
     Example:
         >>> rows = Codec(schema).conform(frame)
@@ -222,7 +219,7 @@ def read_target(
     path: Path, schema: str | Path | None, label: str | None
 ) -> tuple[Target, Findings | None]:
     """The rows to be weighted, and what the schema changed in those of another tool's file."""
-    if not is_table(path):
+    if path.suffix not in TABLES or path.is_dir():
         # Of linked tables persons are weighted: all rows that belong to one have its weight.
         reader = PersonsRelease if is_linked_release(path) else Release
         return Target.of(reader.read(path)), None

@@ -108,14 +108,8 @@ def lean_on(
 ) -> list[ReferenceTable]:
     """Open and check the references of a run, before anything is charged.
 
-    Args:
-        asked: the run.
-        config: of the method.
-        source: where the private rows lie.
-        schema: of the private table.
-        rows: all private rows, under a schema of some of its columns; for the curator alone.
-        ledger: that will be charged.
-        warn: is called with what does not fit.
+    ``rows`` gives all private rows under a schema of some columns, for the curator alone; ``warn``
+    is called with what does not fit.
     """
     seeded = asked.seed is not None
     references, lines = open_references(asked.reference, schema, ledger, seeded=seeded)
@@ -134,11 +128,8 @@ def open_references(
 ) -> tuple[list[ReferenceTable], list[str]]:
     """The references, and what to be warned of: columns and values that do not fit the schema.
 
-    Args:
-        given: as the user gave them.
-        schema: of the private table.
-        ledger: that will be charged; a release of the same one is paid for in it.
-        seeded: whether this run protects nobody, so that a seeded release will do.
+    A release of the ``ledger`` that will be charged is paid for in it. Where the run is ``seeded``,
+    it protects nobody, and a seeded release will do.
 
     Raises:
         UsageError: a reference that is not there, or cannot be one.
@@ -148,7 +139,10 @@ def open_references(
     several = [given] if isinstance(given, Given) else list(given)
     found, warnings = [], []
     for one in several:
-        release = _as_release(one)
+        release = one if isinstance(one, Release) else None
+        if isinstance(one, str | Path) and "://" not in str(one):
+            folder = Path(one).parent if Path(one).name == PRIVACY else Path(one)
+            release = Release.read(folder) if folder.is_dir() else None
         table = _of_rows(one) if release is None else _of_release(release, ledger, seeded)
         checked, lines = _fitting(table, schema)
         found.append(checked)
@@ -192,17 +186,6 @@ def _refuse_private(
             "out what is private. If all of it is public anyway, say so with "
             "--reference-overlaps. Nothing was charged"
         )
-
-
-def _as_release(given: Given) -> Release | None:
-    if isinstance(given, Release):
-        return given
-    if isinstance(given, pd.DataFrame) or "://" in str(given):
-        return None
-    path = Path(given)
-    if path.is_dir() or path.name == PRIVACY:
-        return Release.read(path if path.is_dir() else path.parent)
-    return None
 
 
 def _of_rows(given: Any) -> ReferenceTable:

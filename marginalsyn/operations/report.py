@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from marginalsyn import defaults
 from marginalsyn.errors import ReleaseError, UsageError
+from marginalsyn.operations.files import check_new, write_text
 from marginalsyn.operations.groups import OfRelease
 from marginalsyn.operations.operation import (
     PYTHON,
@@ -77,8 +78,15 @@ class Show(OfRelease["Release | LinkedRelease"]):
 
 
 def _describe(release: Release) -> tuple[dict[str, Any], Pairs, Columns]:
+    from marginalsyn.release.derivation import ADOPTED
+
     statement, schema = release.statement, release.schema
     rows, weights = len(release.frame()), release.weights()
+    # Of adopted rows: the tool, and whether they were drawn here.
+    adopted = statement.notes.get(ADOPTED) if statement.foreign else None
+    maker = statement.generator
+    if isinstance(adopted, dict):
+        maker = f"{adopted.get('tool')}, {adopted.get('rows')}"
     names = [] if weights is None else list(weights.columns)
     chain = statement.notes.get("chain")
     data = {
@@ -91,7 +99,7 @@ def _describe(release: Release) -> tuple[dict[str, Any], Pairs, Columns]:
     facts = [
         ("Release", release.path),
         ("Table", schema.title or None),
-        ("Rows", f"{rows:,} synthetic rows by {_maker(statement)}"),
+        ("Rows", f"{rows:,} synthetic rows by {maker}"),
         ("Model", chain.get("text") if isinstance(chain, dict) else None),
         ("Public", ", ".join(margin.name for margin in schema.public_margins) or None),
         ("Weights", _weights(names) if weights is not None else "none"),
@@ -148,16 +156,6 @@ def _promises(statement: Statement) -> Pairs:
         ("Noise", statement.noise),
         ("Use", use if statement.private else NOT_PRIVATE),
     ]
-
-
-def _maker(statement: Statement) -> str:
-    """The generator; of adopted rows the tool, and whether they were drawn here."""
-    from marginalsyn.release.derivation import ADOPTED
-
-    adopted = statement.notes.get(ADOPTED)
-    if not statement.foreign or not isinstance(adopted, dict):
-        return statement.generator
-    return f"{adopted.get('tool')}, {adopted.get('rows')}"
 
 
 def _values(column: AnyColumn, width: int = 48) -> str:
@@ -223,14 +221,7 @@ class Verify(OfRelease[list[str]]):
 
 @dataclass(frozen=True)
 class Publication:
-    """The reports' public blocks, and the page made of them.
-
-    Attributes:
-        title: of the page.
-        stamp: whether it may be published.
-        titles: the reports' section titles.
-        reports: their blocks.
-        linked: of linked tables, the blocks of those below the root, by table.
+    """The reports' public blocks, and the page made of them; ``linked`` of tables below the root.
 
     Example:
         >>> from marginalsyn import Release
@@ -373,7 +364,6 @@ class Report(OfRelease["Publication"]):
     def run(self, session: Session = PYTHON) -> Result[Any]:
         """Check the release, then write its page."""
         from marginalsyn.certificates.measured import verify
-        from marginalsyn.operations.files import write_text
         from marginalsyn.release.linked import open_release
 
         if not self.public:
@@ -388,13 +378,14 @@ class Report(OfRelease["Publication"]):
         if self.out is None and not session.shown:
             return Result(found)
         target, page = Path(self.out or PUBLIC), found.to_html()
-        self._check(target, found.stamp)
+        # An earlier page of ours may be replaced; other files only when forced.
+        if not target.is_file() or found.stamp not in target.read_text("utf-8", errors="replace"):
+            check_new(target, self.force)
         write_text(target, page)
         return Result(found, found.to_json(), [str(target)], notes=[found.stamp])
 
     def _write_again(self) -> Result[Any]:
         from marginalsyn.evaluation.evaluation import JSON_FILE, PAGE_FILE, Evaluation, check_folder
-        from marginalsyn.operations.files import write_text
 
         if self.release is not None:
             raise UsageError(
@@ -413,10 +404,3 @@ class Report(OfRelease["Publication"]):
         check_folder(target.parent)
         write_text(target, found.to_html())
         return Result(found, found.to_json(), [str(target)], notes=[found.stamp])
-
-    def _check(self, target: Path, stamp: str) -> None:
-        """An earlier page of ours may be replaced; other files only when forced."""
-        from marginalsyn.operations.files import check_new
-
-        if not target.is_file() or stamp not in target.read_text("utf-8", errors="replace"):
-            check_new(target, self.force)

@@ -9,8 +9,18 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from marginalsyn import defaults
 from marginalsyn.errors import UsageError
+from marginalsyn.operations.files import TABLES, check_folder, check_table, read_json, write_lots
 from marginalsyn.operations.groups import OfRelease, Reported, release_path
-from marginalsyn.operations.operation import PYTHON, Csv, Result, Session, option
+from marginalsyn.operations.operation import (
+    PYTHON,
+    Csv,
+    Result,
+    Session,
+    how_many,
+    option,
+    seed_option,
+)
+from marginalsyn.operations.origins import find_origin
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,12 +50,9 @@ class Sample(OfRelease["pd.DataFrame"]):
     marginalsyn sample release --rows 10
     """
 
-    rows: int | None = option(
-        None,
+    rows: int | None = how_many(
         "The number of rows; of linked tables, of persons. [default=the release's estimate of the "
-        "number of private rows]",
-        range=(1, None),
-        metavar="N",
+        "number of private rows]"
     )
     _: KW_ONLY
     where: str | Mapping[str, Any] | None = option(
@@ -76,11 +83,8 @@ class Sample(OfRelease["pd.DataFrame"]):
         metavar="FILE",
         python="Also write them to this .csv or .parquet file.",
     )
-    seed: int | None = option(
-        None,
-        "Make the draw repeatable. This is safe: sampling adds no protective noise.",
-        range=(0, None),
-        metavar="N",
+    seed: int | None = seed_option(
+        "Make the draw repeatable. This is safe: sampling adds no protective noise."
     )
     force: bool = option(False, "Overwrite what exists.")
 
@@ -88,7 +92,6 @@ class Sample(OfRelease["pd.DataFrame"]):
         """Draw, and write or show."""
         import numpy as np
 
-        from marginalsyn.operations.files import check_folder, check_table
         from marginalsyn.release.linked import LinkedRelease, open_release
         from marginalsyn.table.keeping import record_redrawn, redrawn_text
 
@@ -104,8 +107,10 @@ class Sample(OfRelease["pd.DataFrame"]):
         rng = np.random.default_rng(self.seed)
         with session.progress(None) as progress, record_redrawn() as redrawn:
             progress.report("sample")
-            draw: Any = self._draw_linked if linked else self._draw_rows
-            made, counts = draw(release, rng, out, progress, keep=not session.shown)
+            if linked:
+                made, counts = self._draw_linked(release, rng, Path(str(out)))
+            else:
+                made, counts = self._draw_rows(release, rng, out, progress, not session.shown)
         if out is None:
             return Result(made, text=[Csv(made, long=self.rows is None)])
         note = "; ".join([counts, *redrawn_text(redrawn), "no privacy budget was spent."])
@@ -117,7 +122,6 @@ class Sample(OfRelease["pd.DataFrame"]):
         """Draw rows of one table in lots; what goes to a file alone takes the memory of one lot."""
         import pandas as pd
 
-        from marginalsyn.operations.files import write_lots
         from marginalsyn.release.sampling import sample_lots
         from marginalsyn.table.made import complete
 
@@ -130,30 +134,25 @@ class Sample(OfRelease["pd.DataFrame"]):
                 rows = complete(lot, release.schema, drawn + 1, self.where is not None)
                 drawn += len(rows)
                 progress.report("sample", fraction=drawn / (self.rows or drawn))
-                if out is None or keep:
+                if out is not None and keep:
                     kept.append(rows)
                 yield rows
 
-        if out is not None:
-            write_lots(lots(), out, release.text_form)
+        if out is None:
+            kept = [*lots()]
         else:
-            for _ in lots():
-                pass
+            write_lots(lots(), out, release.text_form)
         frame = pd.concat(kept, ignore_index=True) if len(kept) > 1 else [*kept, pd.DataFrame()][0]
         return frame, f"{drawn:,} rows"
 
-    def _draw_linked(
-        self, release: Any, rng: Any, out: Path, progress: Progress, keep: bool
-    ) -> tuple[dict[str, pd.DataFrame], str]:
+    def _draw_linked(self, release: Any, rng: Any, out: Path) -> tuple[Any, str]:
         """Draw persons with all their rows into a folder."""
         from marginalsyn.linked.drawing import sample_linked
-        from marginalsyn.operations.files import write_table
 
-        del progress, keep
         tables = sample_linked(release, self.rows, rng, where=self.where)
         out.mkdir(parents=True, exist_ok=True)
         for name, rows in tables.items():
-            write_table(rows, out / f"{name}.csv", release.text_form)
+            write_lots([rows], out / f"{name}.csv", release.text_form)
         return tables, ", ".join(f"{len(rows):,} rows of {name}" for name, rows in tables.items())
 
     def _impute(self, tables: int, session: Session) -> Result[Any]:
@@ -162,7 +161,7 @@ class Sample(OfRelease["pd.DataFrame"]):
 
         if self.where is not None:
             raise UsageError(f"--where ({self.where}) cannot be given with --imputations")
-        if self.out is None or Path(self.out).suffix in (".csv", ".parquet"):
+        if self.out is None or Path(self.out).suffix in TABLES:
             raise UsageError(f"--out ({self.out}) must be a folder for --imputations")
         target = self.target or "population"
         with session.progress(None) as progress:
@@ -198,17 +197,6 @@ def _stated(texts: Sequence[str]) -> dict[str, Any]:
                 "such as 0.5/0.5"
             ) from None
     return stated
-
-
-def _of_margin(path: str | Path) -> dict[str, Any]:
-    """The shares of one column's margin, as an office publishes it."""
-    from marginalsyn.table.margins import read_margin
-
-    entry = read_margin(path)
-    cells = entry.get("counts") or entry.get("shares") or []
-    if len(entry["columns"]) > 1 or not (whole := sum(cell[-1] for cell in cells)):
-        raise UsageError(f"--target-file ({path}) must hold counts or shares of one column")
-    return {entry["columns"][0]: {label: value / whole for label, value in cells}}
 
 
 @dataclass(frozen=True)
@@ -258,24 +246,11 @@ class Steer(Reported, OfRelease["releases.Release"]):
         "cross-entropy: train a generator network with this loss on the weighted rows, and draw "
         "from it.",
     )
-    rows: int | None = option(
-        None,
-        "The number of rows. [default=as many as the release has]",
-        range=(1, None),
-        metavar="N",
-    )
-    steps: int | None = option(
-        None,
-        "Training steps of the generator network. [default=2000]",
-        range=(1, None),
-        metavar="N",
-    )
+    rows: int | None = how_many("The number of rows. [default=as many as the release has]")
+    steps: int | None = how_many("Training steps of the generator network. [default=2000]")
     out: str | Path = option(defaults.STEERED, "The folder of the new release.", metavar="DIR")
-    seed: int | None = option(
-        None,
-        "Make the draw repeatable. This is safe: steering adds no protective noise.",
-        range=(0, None),
-        metavar="N",
+    seed: int | None = seed_option(
+        "Make the draw repeatable. This is safe: steering adds no protective noise."
     )
     force: bool = option(False, "Overwrite what exists.")
 
@@ -283,7 +258,6 @@ class Steer(Reported, OfRelease["releases.Release"]):
         """Draw, write, and remember the new release with the table of the old one."""
         import numpy as np
 
-        from marginalsyn.operations.origins import find_origin, rows_of
         from marginalsyn.release.folder import preflight
         from marginalsyn.steering import steer
 
@@ -308,20 +282,27 @@ class Steer(Reported, OfRelease["releases.Release"]):
             )
         kind: Any = "csv" if source.frame_file.endswith(".csv") else "parquet"
         made = source.write(synthesis, source.schema, statement, out, format=kind, force=self.force)
-        origin = find_origin(made.schema, rows_of(source))
+        origin = find_origin(made.schema, source)
         if origin is not None:
             origin.remember(made)
         note = f"{len(synthesis.frame):,} rows; no privacy budget was spent."
         return Result(made, text=[str(self.out)], notes=[note])
 
     def _from_file(self) -> dict[str, Any]:
-        from marginalsyn.operations.files import read_json
+        from marginalsyn.table.margins import read_margin
 
         if self.target_file is None:
             return {}
         if Path(self.target_file).suffix.lower() == ".csv":
-            return _of_margin(self.target_file)
-        found = read_json(Path(self.target_file), "--target-file")
+            # One column's margin, as an office publishes it.
+            entry = read_margin(self.target_file)
+            cells = entry.get("counts") or entry.get("shares") or []
+            if len(entry["columns"]) > 1 or not (whole := sum(cell[-1] for cell in cells)):
+                raise UsageError(
+                    f"--target-file ({self.target_file}) must hold counts or shares of one column"
+                )
+            return {entry["columns"][0]: {label: value / whole for label, value in cells}}
+        found = read_json(self.target_file, "--target-file")
         if not isinstance(found, dict):
             raise UsageError(
                 f"--target-file ({self.target_file}) must hold columns with their shares"

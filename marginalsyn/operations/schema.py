@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from marginalsyn.errors import SchemaError
 from marginalsyn.operations.drafting import (
     Drafting,
-    Separated,
     asked_of,
     repeats_caution,
     verdicts,
     with_unit_asked,
 )
-from marginalsyn.operations.groups import OfPersons, Writing, named
+from marginalsyn.operations.groups import OfPersons, Writing, named, separator
 from marginalsyn.operations.operation import (
     PYTHON,
     Columns,
@@ -138,7 +137,7 @@ class InferSchema(Writing, Drafting, Operation[Any]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CheckSchema(Separated, OfPersons, Operation[Any]):
+class CheckSchema(OfPersons, Operation[Any]):
     """Count the values that a schema would clip, map to OTHER or treat as missing.
 
     With a unit of privacy it counts persons and the rows that are left out; without one it points
@@ -156,6 +155,7 @@ class CheckSchema(Separated, OfPersons, Operation[Any]):
     marginalsyn schema check clinic clinic.schema.json
     """
 
+    sep: str | None = separator()
     data: str = argument(None, TABLE, required=True)
     schema: str | Path = argument(None, "The schema file.", required=True)
 
@@ -237,11 +237,8 @@ def _check_linked(source: LinkedInput) -> Result[Any]:
         data = {"stamp": STAMP, "problems": [str(error)], "tables": {}}
         return Result(data, data, [str(error)], code=1)
     tables = source.schema.tables
-    checks = {
-        table.name: check_data(view.rows(table.name), table.schema)
-        for table in tables
-        if table.schema is not None
-    }
+    described = [(t.name, t.schema) for t in tables if t.schema is not None]
+    checks = {name: check_data(view.rows(name), schema) for name, schema in described}
     found = view.keys()
     lines = [
         ("" if number else name, *line)

@@ -146,10 +146,13 @@ class Synthesizer(BaseEstimator):
         rows = in_pandas(X)
         layout = FrameLayout(X)
         X = rows if y is None else _joined(rows, y, schema)
+        if self.neighbours not in list(Neighbours):
+            listed = " or ".join(repr(str(relation)) for relation in Neighbours)
+            raise UsageError(f"neighbours ({self.neighbours!r}) must be {listed}")
         budget = Budget(
             eps=self.eps,
             delta=self.delta,
-            neighbours=_neighbours(self.neighbours),
+            neighbours=Neighbours(self.neighbours),
             allow_large_delta=self.allow_large_delta,
         )
         config = make_config(self.method, self.options)
@@ -308,14 +311,6 @@ class Synthesizer(BaseEstimator):
             return schema
         several = self.margins if isinstance(self.margins, list) else [self.margins]
         return schema.with_margins(several)
-
-
-def _neighbours(value: Neighbours | str) -> Neighbours:
-    try:
-        return Neighbours(value)
-    except ValueError:
-        listed = " or ".join(repr(str(relation)) for relation in Neighbours)
-        raise UsageError(f"neighbours ({value!r}) must be {listed}") from None
 
 
 def _joined(X: Any, y: Any, schema: Schema) -> pd.DataFrame:

@@ -27,6 +27,7 @@ from marginalsyn.operations.operation import (
     Result,
     Session,
     default_method,
+    how_many,
     methods,
     option,
 )
@@ -188,11 +189,8 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
     resample: Literal["systematic", "stratified", "duplication"] | None = _afterwards(
         None, "Also write an unweighted table, whose rows are drawn in proportion to the weights."
     )
-    rows: int | None = _afterwards(
-        None,
-        "The number of rows of that table. [default=as many as the release has]",
-        range=(1, None),
-        metavar="N",
+    rows: int | None = how_many(
+        "The number of rows of that table. [default=as many as the release has]", panel="Afterwards"
     )
     out: str | Path | None = option(
         None,
@@ -208,7 +206,6 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
         flags=("--list",),
         python=False,
     )
-
     yes: bool = option(False, "Spend without being asked, whatever is predicted.", panel="Budget")
 
     def plan(self, session: Session = PYTHON) -> Result[Any]:
@@ -222,7 +219,7 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
 
     def run(self, session: Session = PYTHON) -> Result[Any]:
         """Charge, estimate, write the weights into the release or, unprotected, into a file."""
-        from marginalsyn.contract import Duties, make_weights
+        from marginalsyn.contract import Duties, make_weights, plain
         from marginalsyn.host import weigh
         from marginalsyn.operations import weight_output
         from marginalsyn.operations.other_rows import adopted
@@ -281,7 +278,10 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
                         ahead=partial(self._ask, session, budget),
                     )
                 except _Declined as declined:
-                    return weight_output.declined(made, declined.args[0])
+                    facts = {"release": str(made.path), "column": None}
+                    facts["facts"] = plain(declined.args[0].facts)
+                    note = "nothing was spent, and no weights were written"
+                    return Result(made, facts, notes=[note])
                 tools["progress"].report("write", text=str(file or made.path))
                 if file is None:
                     found = self._publish(made, weighted, tools["noise"])
@@ -381,13 +381,11 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
         from marginalsyn.weights.columns import share_of
 
         release = target.release
-        if self.neighbours is not None and release is not None:
-            own = release.statement.neighbours
-            if self.neighbours != own:
-                raise UsageError(
-                    f"--neighbours ({self.neighbours}) must be {own}, as in the release: leave it "
-                    "out"
-                )
+        own = release.statement.neighbours if release is not None else self.neighbours
+        if self.neighbours not in (None, own):
+            raise UsageError(
+                f"--neighbours ({self.neighbours}) must be {own}, as in the release: leave it out"
+            )
         if self.eps is not None and self.share is not None:
             raise UsageError("--eps and --share both give the budget; give one of them")
         if self.eps is not None:
@@ -413,7 +411,8 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
             if limit and table:
                 spent = max(table.ledger.total(limit[1]).eps, 1e-9)  # there may be no charge
                 room = 1 - (mu_of(spent, limit[1]) / mu_of(*limit)) ** 2
-            return self._worthwhile(target, [share_of(release, one, limit) for one in shares(room)])
+            shares = [one for one in SHARES if one <= room] or SHARES[:1]
+            return self._worthwhile(target, [share_of(release, one, limit) for one in shares])
         return share_of(release, defaults.SHARE if self.share is None else self.share, limit)
 
     def _worthwhile(self, target: Target, budgets: Sequence[Budget]) -> Budget:
@@ -490,11 +489,6 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
         files = resampled(release, weighted, self.resample, self.rows, self.seed)
         noise = noise if weighted.charges else None
         return publish(release, weighted, noise=noise, files=files), weighted, sorted(files)
-
-
-def shares(room: float) -> list[float]:
-    """The shares of a total that are compared: those that there is room for, or the least."""
-    return [one for one in SHARES if one <= room] or [SHARES[0]]
 
 
 class _Declined(Exception):  # noqa: N818

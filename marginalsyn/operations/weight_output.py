@@ -16,6 +16,7 @@ from marginalsyn.contract import Duties, make_weights, plain
 from marginalsyn.errors import MarginalsynError
 from marginalsyn.host import calibrate
 from marginalsyn.operations.files import replace_file
+from marginalsyn.operations.groups import AMOUNTS
 from marginalsyn.operations.operation import Columns, Facts, Result, Session, shown
 from marginalsyn.operations.origins import describe_total
 from marginalsyn.privacy.noise import make_noise
@@ -45,8 +46,6 @@ NOISE = (
     "0.15 on they help a weak or misspecified generator. Where noise exceeds the log ratio, they "
     "harm."
 )
-
-
 # Weights whose standard deviation is below a tenth of their mean.
 ALMOST_ALL = 0.99
 SHOWN = (
@@ -158,10 +157,7 @@ def outlook(
         "rows": len(target.frame),
         "private_rows_estimate": target.rows,
         "columns": len(target.schema.names),
-        "eps": budget.eps,
-        "delta": budget.delta,
-        "rho": budget.rho,
-        "mu": budget.mu,
+        **{name: getattr(budget, name) for name in AMOUNTS},
         "pure_eps": budget.pure,
         "neighbours": str(budget.neighbours),
         **cautions.facts(),
@@ -336,7 +332,17 @@ def written(
         "ledger": book.describe(others=book.lacks(statement.charges)) if book else None,
     }
     measured = weighted.facts["diagnostics"]
-    notes = [*_agreement(release, weighted), f"column {weighted.name}: {say_worth(measured)}"]
+    notes = [f"column {weighted.name}: {say_worth(measured)}"]
+    # The l1 error, as far as released answers show it.
+    if (found := agreement(release, weighted.name)) is not None:
+        worse = "gets worse: " if found["weighted"] > found["unweighted"] else ""
+        line = (
+            f"l1 error:        {worse}{found['weighted']:.3g} with the weights, "
+            f"{found['unweighted']:.3g} without, on {found['answers']} noisy answers of the "
+            f"release (their noise alone shows {found['noise']:.3g})"
+        )
+        risk = "excess risk:     marginalsyn evaluate measures it, on rows held out"
+        notes = [line, *([risk] if statement.family is None else []), *notes]
     if measured["effective_share"] > ALMOST_ALL:
         notes.append("all weights are close to 1: weighted fits will hardly differ from others")
     power = weighted.facts["processing"]["temper"]
@@ -352,27 +358,6 @@ def written(
     ]
     text = [str(release.path / name) for name in ("weights.csv", *files)]
     return Result(release, facts, text, weighted.warnings, notes)
-
-
-def declined(release: Release, plan: Plan) -> Result[Release]:
-    """Nothing was spent, and no column was written."""
-    facts = {"release": str(release.path), "column": None, "facts": plain(plan.facts)}
-    return Result(release, facts, notes=["nothing was spent, and no weights were written"])
-
-
-def _agreement(release: Release, weighted: WeightColumn) -> list[str]:
-    """The l1 error, as far as released answers show it."""
-    found = agreement(release, weighted.name)
-    if found is None:
-        return []
-    worse = "gets worse: " if found["weighted"] > found["unweighted"] else ""
-    line = (
-        f"l1 error:        {worse}{found['weighted']:.3g} with the weights, "
-        f"{found['unweighted']:.3g} without, on {found['answers']} noisy answers of the release "
-        f"(their noise alone shows {found['noise']:.3g})"
-    )
-    risk = "excess risk:     marginalsyn evaluate measures it, on rows held out"
-    return [line, risk] if release.statement.family is None else [line]
 
 
 def for_research(release: Release | None, file: Path, weighted: WeightColumn) -> Result[Any]:

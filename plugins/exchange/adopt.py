@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from marginalsyn import defaults
 from marginalsyn.errors import UsageError
-from marginalsyn.operations.operation import PYTHON, Operation, Result, Session, argument, option
+from marginalsyn.operations.operation import (
+    PYTHON,
+    Operation,
+    Result,
+    Session,
+    argument,
+    how_many,
+    option,
+    seed_option,
+)
 
 if TYPE_CHECKING:
     from marginalsyn.release.folder import Release
@@ -65,11 +74,8 @@ class Adopt(Operation["Release"]):
         "Draw new rows from the measurements or the model, which costs no privacy. [default=yes, "
         "where the source holds them]",
     )
-    rows: int | None = option(
-        None,
-        "The number of rows to draw. [default=the estimated number of private rows]",
-        range=(1, None),
-        metavar="N",
+    rows: int | None = how_many(
+        "The number of rows to draw. [default=the estimated number of private rows]"
     )
     stated_eps: float | None = _stated(
         "The eps that the other tool, or whoever ran it, claims.", range=(0, None), metavar="EPS"
@@ -86,11 +92,8 @@ class Adopt(Operation["Release"]):
     stated_by: str | None = _stated("Whose claim it is. [default=the tool's]", metavar="WHO")
     out: str | Path = option(defaults.RELEASE, "The new release folder.", metavar="FOLDER")
     format: Literal["csv", "parquet"] = option(defaults.FORMAT, "The file format of the rows.")
-    seed: int | None = option(
-        None,
-        "Make the draw repeatable. This is safe: it adds no protective noise.",
-        range=(0, None),
-        metavar="N",
+    seed: int | None = seed_option(
+        "Make the draw repeatable. This is safe: it adds no protective noise."
     )
     force: bool = option(False, "Overwrite what exists.")
 
