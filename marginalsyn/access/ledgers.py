@@ -68,6 +68,7 @@ def open_ledger(source: str | Path, tables: Iterable[str] = (), *, start: bool =
             f"{len(matching)}: {listed}. Take one {one} at a time, or name one ledger for all of "
             "them with --ledger"
         )
+    _make(folder)
     name = identify(source)
     names = sorted(found.names)
     file = slug(names[0], "\n".join(names), 12)
@@ -75,7 +76,6 @@ def open_ledger(source: str | Path, tables: Iterable[str] = (), *, start: bool =
     known = Known(names=tuple(names), marks=tuple(sorted(found.marks)))
     ledger = Ledger(path, source=name, known=known)
     ledger.unasked = found.unasked
-    _make(folder)
     return ledger
 
 

@@ -218,8 +218,8 @@ class Evaluate(Reported, Operation["Evaluation"]):
         has_label = bool(self.label or cases.schema.label)
         chosen = choose_reports(self.reports, has_label=has_label).values()
         real = find_real(self, cases, any(report.needs_test for report in chosen))
-        listed = ", ".join(cases.tables)
-        listed = listed if len(listed) <= 60 else f"{len(cases.tables)} tables"
+        if len(listed := ", ".join(cases.tables)) > 60:
+            listed = f"{len(cases.tables)} tables"
         found = evaluate(
             cases.tables,
             real.test,

@@ -263,7 +263,7 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
 
         config, whole, source = self._asked(session)
         budget, rest = self._split(whole, config, source.schema)
-        ledger = source.ledger()
+        title, ledger = source.title, source.ledger()
         if self.resume and rest is not None and session.resumes("weight "):
             return self._weigh(rest, session)
         preflight(Path(self.out), self.force)
@@ -292,7 +292,7 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
                 recorder.salt = Workspace.here().holdout_salt(source.key, seed=self.seed)
             salted = source.kept.model_copy(update={"holdout_salt": recorder.salt})
             source = replace(source, kept=salted)
-            progress.report("open", text=source.title)
+            progress.report("open", text=title)
             table = source.open(ledger, budget.neighbours)
             synthesis, statement = generate(
                 table,
@@ -474,7 +474,7 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
             "warnings": list(statement.warnings),
             "ledger": {"path": str(ledger.path), **{one: getattr(total, one) for one in spent}},
         }
-        choice, chain = statement.notes.get("choice"), statement.notes.get("chain")
+        choice, chain, redrawn = map(statement.notes.get, ("choice", "chain", "redrawn_for_rules"))
         shares: Any = statement.notes.get("leaned") or {}
         leaned = [f"{share:.0%} of what {name} say" for name, share in shares.items()]
         notes = [
@@ -486,7 +486,7 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
             ),
             *([f"leans on the reference: {', '.join(leaned)}"] if leaned else []),
             *([f"fitted: {chain['text']}"] if isinstance(chain, dict) else []),
-            *redrawn_text(statement.notes.get("redrawn_for_rules")),
+            *(redrawn_text(redrawn) if redrawn else []),
             f"this release:    {statement.total()}",
             *describe_total(ledger),
             *([_not_counted(release.schema, source.title, self.out)] if self.data else []),

@@ -279,8 +279,7 @@ def _described(
     about = {known.name: known.metadata for known in fields(operation)}
     given = inspect.signature(operation).parameters.values()
     own = [parameter for parameter in given if about[parameter.name]["python"]]
-    itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    first = [itself] if bound else []
+    first = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)] * bound
     own = [p for p in own[len(first) :] if not only or p.name in only]
     call.__name__ = name
     texts = {p.name: (about[p.name]["python"], about[p.name]["help"]) for p in own}
