@@ -151,20 +151,11 @@ def draft_linked(
         own, parent = parents[name] or (None, None)
         key = keys[name] if any(link and link[1] == name for link in parents.values()) else None
         others = {column for column, _ in found[name]} - {key, own, *wanted[name]}
-        schema, drafts[name], about = _schema(
-            frames[name],
-            {key, own},
-            others,
-            wanted[name],
-            absent[name],
-            label if name == root else None,
-        )
+        given = (wanted[name], absent[name], label if name == root else None)
+        schema, drafts[name], about = _schema(frames[name], {key, own}, others, *given)
         remarks += [f"table {name}: {remark}" for remark in about]
-        dates = [
-            column.name
-            for column in (schema.columns if schema else ())
-            if isinstance(column, DateColumn | DatetimeColumn)
-        ]
+        columns = schema.columns if schema else ()
+        dates = [c.name for c in columns if isinstance(c, DateColumn | DatetimeColumn)]
         tables.append(
             LinkedTable(
                 name,
@@ -397,5 +388,4 @@ def _schema(
     if len(many) == len(drafted.columns):
         return None, draft, remarks
     kept = drafted.select([name for name in drafted.names if name not in many])
-    schema = Schema(**{**kept.model_dump(), "drop": (*kept.drop, *sorted(others))})
-    return schema, draft, remarks
+    return kept.changed(drop=(*kept.drop, *sorted(others))), draft, remarks
