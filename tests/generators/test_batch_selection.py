@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -16,6 +17,7 @@ from marginalsyn.generators.batch_selection import Batch, Chooser
 from marginalsyn.generators.clique_tree import CliqueTreeConfig
 from marginalsyn.graphical import model as pgm
 from marginalsyn.graphical.targets import Observed
+from marginalsyn.operations.generate import Generate
 from marginalsyn.plugins.audit.testkit.generators import run_generator
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours
@@ -172,3 +174,11 @@ def test_the_plan_of_many_columns_tells_time_and_memory_and_advises():
         assert "choose pairs by batches" in plan(slow, many).warnings[0]
         assert not plan(slow, few).warnings
     assert not plan(AIMConfig(), many).warnings
+
+
+@pytest.mark.parametrize(("name", "taken"), [("adult", 3.7), ("telco", 4.8)])
+def test_the_seconds_of_a_chain_are_forecast_within_a_factor_of_two(name, taken):
+    """As measured by benchmarks/chain_seconds.py."""
+    facts = Generate(dataset=name, eps=2).plan().json["facts"]
+    said = next(value for fact, value in facts.items() if "chain" in fact)
+    assert taken / 2 <= float(re.search(r"[\d.]+", said)[0]) <= 2 * taken
