@@ -138,14 +138,14 @@ class Independent(Calibrated):
 
         # Generate.
         progress.report("generate")
-        estimated = max(1, math.floor(total + 0.5))
-        rows = estimated if self.config.rows is None else self.config.rows
+        estimated = math.floor(total + 0.5)
+        counted = total if self.schema.survey_weight else estimated  # rounded as a population
         return Synthesis(
-            frame=_draw(arrays, self.schema, rows, visit.noise.post),
+            frame=_draw(arrays, self.schema, self.config.rows or estimated, visit.noise.post),
             measurements=measurements,
             model=Model(kind=self.config.name, arrays=arrays, meta={"rows": estimated}),
             warnings=warn_of_noise(total, spread),
-            notes={"estimated_rows": estimated, "estimated_rows_sd": spread},
+            notes={"estimated_rows": counted, "estimated_rows_sd": spread},
         )
 
 

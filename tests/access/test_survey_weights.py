@@ -188,6 +188,17 @@ def test_rows_say_how_many_they_stand_for(run, folder, survey):
     run("certify", "--eps", "1", code=2)
 
 
+def test_no_population_is_rounded_to_multiples_of_the_bound(survey):
+    """The noise is much less than half of the bound, by which a rounded one would be off."""
+    found = []
+    for seed in range(3):
+        made = Synthesizer(method="independent", eps=200, schema=SCHEMA, seed=seed).fit(survey)
+        found.append(made.privacy_.notes["estimated_population"])
+    truth = pd.to_numeric(survey["weight"], errors="coerce").fillna(0).clip(0, BOUND).sum()
+    assert np.allclose(found, truth, atol=BOUND / 4)
+    assert any(one % BOUND for one in found)
+
+
 def test_rows_of_a_part_do_not_share_the_population(survey):
     schema = Schema(**{**SCHEMA.model_dump(), "survey_weight": {
         "column": "weight", "bound": BOUND, "keep": True}})  # fmt: skip
