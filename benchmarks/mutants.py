@@ -848,7 +848,7 @@ MUTANTS = (
         "exact-rows-in-the-statement",
         "the statement's notes tell the exact number of rows",
         "marginalsyn/generators/independent.py",
-        'notes={"estimated_rows": estimated, "estimated_rows_sd": spread},',
+        'notes={"estimated_rows": counted, "estimated_rows_sd": spread},',
         'notes={"estimated_rows": int(visit.counts(())), "estimated_rows_sd": spread},',
         (INDEPENDENT,),
     ),
