@@ -36,8 +36,8 @@ NAMED = 3
 def _rule(unit: str, fit: float, unfit: float, blind: str = SHUFFLED) -> str:
     return (
         f"fit up to {unit} {fit:g}, or {2 * fit:g} if within {AS_FRESH:g} times that of a fresh "
-        f"sample, but with care where {blind} do as well and a fresh sample does better; not fit "
-        f"from {unfit:g} on, or beyond these bounds where {blind} do as well"
+        f"sample, but with care where {blind} do as well and it does better; not fit from "
+        f"{unfit:g} on, or beyond that where {blind} do as well, unless a fresh sample is as bad"
     )
 
 
