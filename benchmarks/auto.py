@@ -50,11 +50,13 @@ class Judge:
         chances = model.predict_proba(self.task.features(self.test, self.features))
         return float(log_loss(self.task.labels(self.test), chances, labels=model.classes_))
 
-    def release(self, method: str, eps: float, seed: int) -> tuple[float, float, float]:
+    def release(
+        self, method: str, eps: float, seed: int, **options: object
+    ) -> tuple[float, float, float]:
         """Excess loss, two-way total variation and processor seconds of one release."""
         table, started = PrivateTable.open(self.frame, self.schema), time.process_time()
         budget = Budget(eps=eps, delta=self.delta, allow_large_delta=True)
-        made, _ = generate(table, make_config(method), budget, noise=make_noise(seed))
+        made, _ = generate(table, make_config(method, options), budget, noise=make_noise(seed))
         seconds = time.process_time() - started
         rows = CodedRows.of(made.frame, self.schema)
         errors = marginal_errors(self.train.codes, rows.codes, self.schema.domain)
