@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -43,6 +43,12 @@ def shorten(lines: Iterable[str], most: int = MOST_LINES) -> str:
     if len(kept) > most:
         kept = [*kept[:most], f"... and {len(kept) - most} more"]
     return "\n".join(kept)
+
+
+def first_of(names: Sequence[str], most: int) -> str:
+    """The first few names on one line, and how many more there are."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def shown(value: Any, most: int = 60) -> str:

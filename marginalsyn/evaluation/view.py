@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from marginalsyn.evaluation.charts import Chart, fill
 from marginalsyn.privacy.charges import show_number
+from marginalsyn.validation import first_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -291,6 +292,4 @@ def stamp_of(statement: Statement) -> tuple[str, bool]:
 
 def columns_line(schema: Schema) -> str:
     """The columns with their numbers of codes."""
-    listed = [f"{name} ({size})" for name, size in schema.domain.items()]
-    more = len(listed) - MOST_COLUMNS
-    return ", ".join(listed[:MOST_COLUMNS]) + (f" and {more} more" if more > 0 else "")
+    return first_of([f"{name} ({size})" for name, size in schema.domain.items()], MOST_COLUMNS)

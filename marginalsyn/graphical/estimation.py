@@ -11,6 +11,7 @@ import numpy as np
 
 from marginalsyn.contract import MAX_ROWS
 from marginalsyn.privacy.charges import Neighbours
+from marginalsyn.validation import first_of
 
 if TYPE_CHECKING:
     from marginalsyn.access.visit import Visit
@@ -24,8 +25,8 @@ Zeros = Sequence[tuple[Sequence[int], np.ndarray]]
 """Structural zeros by column position: the columns, and True where a cell is impossible."""
 
 _ROUNDS = 50
-# Cells of a model that shows which values rules exclude, and such values in one line.
-_SEARCHED, _LISTED = 2**20, 5
+# Cells of a model that shows which values rules exclude.
+_SEARCHED = 2**20
 
 
 def estimate_total(marginals: Iterable[Measured]) -> tuple[float, float]:
@@ -172,9 +173,8 @@ def _excluded(schema: Schema) -> list[str]:
             own = left & gone(name, some)
             left &= ~own
             labels = [schema.column(name).labels()[code] for code in np.flatnonzero(own)]
-            more = f" and {len(labels) - _LISTED} more" if len(labels) > _LISTED else ""
             lines.append(
-                f"{name} = {', '.join(labels[:_LISTED])}{more} can occur in no row that keeps the "
+                f"{name} = {first_of(labels, 5)} can occur in no row that keeps the "
                 f"rules: {'; '.join(texts_of(some))}"
             )
     return lines

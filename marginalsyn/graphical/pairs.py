@@ -137,8 +137,8 @@ class PairShares:
                 for source, place in own.items():
                     whole[place, 0] = summed(self._joints[source], (source,)).array
             inside = below.get(v, slice(0, 0))
-            outside = list((slice(0, inside.start), slice(inside.stop, total)))
-            outside = [s for s in outside if s.stop > s.start]
+            ends = (slice(0, inside.start), slice(inside.stop, total))
+            outside = [s for s in ends if s.stop > s.start]
             wanted = {tuple(tree.separators[c]) for c in self._children[v]}
             reached = {}
             for place in outside:

@@ -57,7 +57,7 @@ def check_new(path: Path | None, force: bool) -> None:
     check_outside(path)
     if path.exists() and not force:
         raise UsageError(
-            f"--out ({path}) is there already: add --force to replace it, or choose another name"
+            f"--out ({path}) is there already: add --force to replace it, or name another --out"
         )
 
 

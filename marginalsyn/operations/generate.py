@@ -37,6 +37,7 @@ from marginalsyn.operations.origins import (
     hides_password,
 )
 from marginalsyn.registry import GENERATORS, find
+from marginalsyn.validation import first_of
 
 if TYPE_CHECKING:
     from marginalsyn.contract import GeneratorConfig, Synthesis
@@ -548,6 +549,5 @@ def _listed(title: str, lines: Sequence[object]) -> list[tuple[str, object]]:
 
 def _workload(marginals: Sequence[Sequence[str]]) -> str:
     """How many marginals, and the first few."""
-    first = ", ".join("(" + ", ".join(columns) + ")" for columns in marginals[:4])
-    more = f" and {len(marginals) - 4} more" if len(marginals) > 4 else ""
-    return f"{len(marginals)} marginals: {first}{more}" if marginals else "none"
+    texts = [f"({', '.join(columns)})" for columns in marginals]
+    return f"{len(texts)} marginals: {first_of(texts, 4)}" if texts else "none"

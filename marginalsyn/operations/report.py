@@ -21,6 +21,7 @@ from marginalsyn.operations.operation import (
     Session,
     option,
 )
+from marginalsyn.validation import first_of
 
 if TYPE_CHECKING:
     from marginalsyn.release.folder import Release
@@ -167,10 +168,9 @@ def _values(column: AnyColumn, width: int = 48) -> str:
         text = " to ".join(map(_bound, bounds))
     else:
         values = [str(value) for value in column.values]
-        text = ", ".join(values)
-        while len(text) > width and len(values) > 1:
-            values.pop()
-            text = f"{', '.join(values)} and {len(column.values) - len(values)} more"
+        most = len(values)
+        while len(text := first_of(values, most)) > width and most > 1:
+            most -= 1
     return f"{text}, or missing" if column.nullable else text
 
 

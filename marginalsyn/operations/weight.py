@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from marginalsyn import defaults
 from marginalsyn.errors import UsageError
-from marginalsyn.operations.files import TABLES, rows_in
+from marginalsyn.operations.files import TABLES, check_new, rows_in
 from marginalsyn.operations.groups import (
     OfRelease,
     OfSchema,
@@ -451,11 +451,7 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
                 raise UsageError(f"--out ({file}) must lie outside the release: it is not private")
             if file.is_dir() or file.resolve() == path.resolve():
                 raise UsageError(f"--out ({file}) must be a file of its own, such as weights.csv")
-            if file.exists() and not self.force:
-                raise UsageError(
-                    f"file ({file}) is there already: add --force to replace it, or name another "
-                    "--out"
-                )
+            check_new(file, self.force)
             return file, None
         if config.private and release is None:
             folder = Path(self.out or defaults.RELEASE)

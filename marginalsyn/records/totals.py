@@ -35,6 +35,7 @@ from marginalsyn.records.entries import (
     parse_line,
     write_line,
 )
+from marginalsyn.validation import first_of
 
 SO_FAR = "so far, if the amounts had been fixed beforehand"
 
@@ -189,11 +190,10 @@ class LedgerState:
             one: caps.unpriced(one, self.charges, self.relation) for one in ("mu", "rho", "renyi")
         }
         if wanted is not None and lacking[wanted]:
-            first, *more = lacking[wanted]
-            others = f" and {len(more)} more" if more else ""
+            first = first_of([f"{one.mechanism} ({one.cost})" for one in lacking[wanted]], 1)
             raise UsageError(
                 f"currency ({wanted}) must be one that every charge has a price in, which "
-                f"{first.mechanism} ({first.cost}){others} has not: count "
+                f"{first} has not: count "
                 f"{' or '.join(one for one in lacking if not lacking[one])} instead"
             )
         order: tuple[Currency, ...] = (self.counted, "rho", "renyi")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from marginalsyn.privacy.charges import show_number
 from marginalsyn.release.derivation import vouched
 from marginalsyn.table.frames import TextForm
+from marginalsyn.validation import first_of
 
 if TYPE_CHECKING:
     from marginalsyn.release.statement import Statement
@@ -262,6 +263,5 @@ def _column(column: Mapping[str, Any]) -> str:
     if not words and column["kind"] == "boolean":
         words = f"{column.get('true_label', True)} or {column.get('false_label', False)}"
     if not words and isinstance(column.get("categories"), list):
-        listed = [str(value) for value in column["categories"]]
-        words = ", ".join(listed[:8]) + (f" and {len(listed) - 8} more" if listed[8:] else "")
+        words = first_of([*map(str, column["categories"])], 8)
     return f"* `{column['name']}` ({column['kind']})" + (f": {words}" if words else "")

@@ -20,7 +20,9 @@ import itertools
 import json
 import re
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import date, datetime
 from functools import partial
 from pathlib import Path
@@ -201,7 +203,8 @@ def text_of_cell(value: Any) -> str:
 def copy_texts(contents: Contents, target: Path) -> None:
     """Write rows of texts as a CSV file."""
     names, rows = contents
-    with target.open("w", encoding="utf-8", newline="") as handle:
+    # JSON may escape half a character, which no text has.
+    with target.open("w", encoding="utf-8", errors="replace", newline="") as handle:
         write = csv.writer(handle, lineterminator="\n", quoting=csv.QUOTE_ALL)
         write.writerow(names)
         write.writerows(rows)
@@ -265,6 +268,22 @@ def _text_in_sheet(cell: Any) -> str:
     return text_of_cell(value)
 
 
+PACKED = {".gz": "gzip", ".bz2": "bzip2", ".zip": "unencrypted zip"}
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[None]:
+    """Refuse a packed file that is broken or cut short: an engine reads what there is of it."""
+    try:
+        yield
+    except (EOFError, OSError, RuntimeError, zlib.error, zipfile.BadZipFile) as error:
+        # What is wrong with the file itself has no number.
+        kind = PACKED.get(path.suffix.lower())
+        if kind is None or (isinstance(error, OSError) and error.errno is not None):
+            raise
+        raise DataError(f"data ({path}) must be a whole {kind} file, as its name says") from None
+
+
 def open_unpacked(path: Path, mode: str, **how: Any) -> Any:
     """A file, or the one file that is packed in it, opened to be read."""
     kind = path.suffix.lower()
@@ -272,8 +291,8 @@ def open_unpacked(path: Path, mode: str, **how: Any) -> Any:
         opened: Any = {".gz": gzip.open, ".bz2": bz2.open}.get(kind, open)
         return opened(path, mode, **how)
     with zipfile.ZipFile(path) as packed:
-        # Apple's programs add files of their own.
-        names = [name for name in packed.namelist() if "__MACOSX" not in name]
+        # Apple's programs add files of their own; folders are listed, too.
+        names = [n for n in packed.namelist() if "__MACOSX" not in n and not n.endswith("/")]
         if len(names) != 1:
             raise DataError(f"data ({path}) must hold one file: unpack it, and name one of them")
         found = packed.open(names[0])
@@ -288,22 +307,23 @@ def _objects(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     listed = path.name.lower().endswith(LISTED)
     what, number = "object" if listed else "line", 0
     # Numbers keep their spelling.
-    spelt: Any = dict.fromkeys(("parse_float", "parse_int", "parse_constant"), str)
-    decode: Any = partial(json.load if listed else json.loads, **spelt)
+    decode = partial(json.loads, parse_float=str, parse_int=str, parse_constant=str)
     try:
-        with open_unpacked(path, "rt", encoding="utf-8-sig") as handle:
-            for number, row in enumerate(decode(handle) if listed else handle, 1):
-                found = row if listed else row.strip() and decode(row)
-                if isinstance(found, dict):
+        with whole(path), open_unpacked(path, "rt", encoding="utf-8-sig") as handle:
+            rows = decode(handle.read()) if listed else handle
+            if listed and not isinstance(rows, list):
+                raise ValueError("no list")
+            for number, row in enumerate(rows, 1):
+                if listed or row.strip():
+                    found = row if listed else decode(row)
+                    if not isinstance(found, dict):
+                        raise ValueError("no object")
                     yield f"{what} {number}", found
-                elif found != "":
-                    raise ValueError("no object")
     except (ValueError, RecursionError):
-        raise DataError(
-            f"data ({path}, {what} {max(number, 1)}) must hold one JSON object, in UTF-8"
-        ) from None
-    except (OSError, EOFError):
-        raise DataError(f"data ({path}) must be a whole file that can be read") from None
+        shape, place = "a list of JSON objects, or in .jsonl one a line", ""
+        if number:
+            shape, place = "one JSON object", f", {what} {number}"
+        raise DataError(f"data ({path}{place}) must hold {shape}, in UTF-8") from None
 
 
 def _in_json(path: Path, _: str | None) -> Contents:

@@ -10,15 +10,11 @@ from __future__ import annotations
 import codecs
 import csv
 import glob
-import gzip
 import hashlib
 import json
 import re
-import shutil
-import zipfile
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -34,6 +30,7 @@ from marginalsyn.sources.formats import (
     ARROW,
     FORMATS,
     LISTED,
+    PACKED,
     copy_arrow,
     copy_texts,
     described,
@@ -42,6 +39,7 @@ from marginalsyn.sources.formats import (
     read_parquet_schema,
     read_rows,
     split_sheet,
+    whole,
 )
 from marginalsyn.table.arrow import arrow_table, in_pandas, objects_of
 from marginalsyn.table.engine import (
@@ -56,7 +54,6 @@ from marginalsyn.table.frames import PLAIN_TEXT, TextForm
 from marginalsyn.validation import like
 
 TEXT_SUFFIXES = {".csv": ",", ".tsv": "\t"}
-PACKED = {".gz": "gzip", ".bz2": "bzip2", ".zip": "zip"}
 # Of the files in a folder that are tables: JSON may be a schema.
 SUFFIXES = (
     *(".csv", ".parquet", ".csv.gz", ".csv.bz2", ".csv.zip", ".tsv", ".tsv.gz"),
@@ -149,22 +146,21 @@ class TextSource(Source):
 
     @property
     def form(self) -> TextForm:
-        with open_unpacked(self._paths[0], "rb") as handle:
-            marked = handle.read(len(codecs.BOM_UTF8)) == codecs.BOM_UTF8
+        marked = next(_chunks(self._paths[0]), b"").startswith(codecs.BOM_UTF8)
         marked = self.encoding == "utf-16" or (self.encoding == "utf-8" and marked)
         sep = self._sep if self._sep.isascii() else PLAIN_TEXT.sep
         return TextForm(sep=sep, encoding=self.encoding, mark=marked)
 
     def check_format(self) -> None:
-        for path in self._paths:
-            _check_whole(path)
+        # In a regular file quotes come in pairs; and a packed one must be whole.
+        odd = [p for p in self._paths if sum(c.count(b'"') for c in _chunks(p)) % 2]
         with engine_errors(self.name, text=True):
             table = self._connection.table
             # Counting every column makes the reader split and decode every field.
             self._connection.backend.con.execute(
                 f'SELECT count(COLUMNS(*)) FROM "{table.get_name()}"'
             ).fetchall()
-        for path in self._paths:
+        for path in odd:
             _check_last_quote(path, self._sep, self.encoding)
 
     def attach(self, backend: Any, name: str) -> ibis.Table:
@@ -190,7 +186,7 @@ class TextSource(Source):
 
 def _chunks(path: Path) -> Iterator[bytes]:
     """The bytes of a file, unpacked, in parts that fit into memory."""
-    with open_unpacked(path, "rb") as handle:
+    with whole(path), open_unpacked(path, "rb") as handle:
         while chunk := handle.read(2**20):
             yield chunk
 
@@ -202,36 +198,14 @@ def _readable(path: Path, encoding: str) -> Path:
     if encoding != COPIED and path.suffix.lower() not in (".bz2", ".zip"):
         return path
     copy = private_folder() / "rows"
-    with _whole(path), open_unpacked(path, "rb") as rows, copy.open("wb") as written:
-        coded = codecs.EncodedFile(rows, "utf-8", COPIED, "replace")
-        shutil.copyfileobj(coded if encoding == COPIED else rows, written)
+    with copy.open("wb") as written:
+        for chunk in _chunks(path):
+            written.write(chunk.decode(COPIED, "replace").encode() if encoding == COPIED else chunk)
     return copy
 
 
-def _check_whole(path: Path) -> None:
-    """Refuse a packed file that ends too early: an engine reads what there is of it."""
-    if path.suffix.lower() in PACKED:
-        with _whole(path):
-            for _ in _chunks(path):
-                pass
-
-
-@contextmanager
-def _whole(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except (EOFError, gzip.BadGzipFile, zlib.error, zipfile.BadZipFile):
-        kind = PACKED[path.suffix.lower()]
-        raise DataError(f"data ({path}) must be a whole {kind} file, as its name says") from None
-
-
 def _check_last_quote(path: Path, sep: str, encoding: str) -> None:
-    """Refuse a file whose last quoted field never ends: a single reader takes it as it stands.
-
-    Quotes come in pairs in a regular file, so only a file with an odd number is read once more.
-    """
-    if sum(chunk.count(b'"') for chunk in _chunks(path)) % 2 == 0:
-        return
+    """Refuse a file whose last quoted field never ends: a single reader takes it as it stands."""
     line = 0
     with open_unpacked(
         path, "rt", encoding=ENCODINGS[encoding], errors="replace", newline=""
@@ -446,7 +420,7 @@ def find_encoding(data: Any) -> str:
     if file_kind(paths[0]) not in TEXT_SUFFIXES:
         return "utf-8"
     decoder = codecs.getincrementaldecoder("utf-8")()
-    with suppress(EOFError, zlib.error, OSError, zipfile.BadZipFile):
+    with suppress(OSError):
         try:
             for path in paths:
                 for number, chunk in enumerate(_chunks(path)):
@@ -527,7 +501,7 @@ def _names(path: Path, sep: str, encoding: str) -> list[str]:
     read = {"encoding": ENCODINGS[encoding], "errors": "surrogateescape", "newline": ""}
     try:
         # Bytes that are no UTF-8 are let through, since the rows' first ones are decoded as well.
-        with _whole(path), open_unpacked(path, "rt", **read) as handle:
+        with whole(path), open_unpacked(path, "rt", **read) as handle:
             names = next(csv.reader(handle, delimiter=sep, strict=True), [])
         "".join(names).encode()
     except UnicodeEncodeError:

@@ -38,7 +38,7 @@ from marginalsyn.table.moments import (
 )
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn, NumberColumn, NumericColumn
 from marginalsyn.table.unit import SPELT, SurveyWeight, Unit
-from marginalsyn.validation import explain, like, shown
+from marginalsyn.validation import explain, first_of, like, shown
 
 if TYPE_CHECKING:
     from marginalsyn.table.keeping import Following
@@ -182,12 +182,11 @@ class Schema(BaseModel):
         return copied
 
     def __repr__(self) -> str:
-        listed = [f"{column.name} ({column.size})" for column in self.columns[:_SHOWN]]
-        more = [f"and {len(self.columns) - _SHOWN} more"] if len(self.columns) > _SHOWN else []
+        listed = first_of([f"{name} ({size})" for name, size in self.domain.items()], _SHOWN)
         facts = [f"label {self.label}"] if self.label is not None else []
         facts += [f"{self.unit.text}"] if self.unit is not None else []
         facts += ["drafted from data"] if self.drafted_from_data else []
-        return f"Schema({'; '.join([', '.join([*listed, *more]), *facts])})"
+        return f"Schema({'; '.join([listed, *facts])})"
 
     def __str__(self) -> str:
         return repr(self)

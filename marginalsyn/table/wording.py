@@ -71,7 +71,7 @@ class NumberFormat(BaseModel):
                 f"({self.thousands!r})"
             )
         for name in ("prefix", "suffix", "joint"):
-            text = getattr(self, name, "").removesuffix(self.minus)
+            text = getattr(self, name, "").removesuffix(self.minus if name == "suffix" else "")
             if any(sign in DIGITS + "+-<>" for sign in text) or self.decimal == text.strip():
                 raise ValueError(f"{name} ({text!r}) must hold no digit and no +, -, < or >")
         return self
@@ -167,20 +167,24 @@ def _quantity(text: ir.Value, style: NumberFormat) -> ir.Value:
     if not isinstance(style, OtherFormat):
         return _spelt_number(text, style)
     none = ibis.null("string")
-    units = [part for part in (style.prefix.strip(), style.suffix.strip()) if part]
+    before, behind = style.prefix.strip(), style.suffix.strip()
+    units = [*filter(None, (before, behind))]
+    bare = style.model_copy(update={"prefix": "", "suffix": "", "factor": 1.0})
+    if style.factor < 0:
+        # The marks of a negative number stand around it: 1-5 is none. Two signs of one are one.
+        whole = text.startswith(before) & text.endswith(behind)
+        inner = text.substr(len(before), ibis.greatest(text.length() - len(before + behind), 0))
+        return _quantity(ibis.ifelse(whole, inner, none), bare).abs() * exact(style.factor)
     if not style.joint:
         if style.factor == 1:
             return _spelt_number(text, style)
         text = ibis.ifelse(ibis.or_(*[text.contains(part) for part in units]), text, none)
-        number = _spelt_number(text, style)
-        # Two signs of a negative number are one.
-        return (number.abs() if style.factor < 0 else number) * exact(style.factor)
+        return _spelt_number(text, style) * exact(style.factor)
     for part in units:
         text = text.replace(part, "")
     joint = "".join(map(_class, style.joint.strip()))
     pattern = f"^([+-]?[0-9]+)[ ]*{joint}[ ]*([0-9]*(?:{_class(style.decimal)}[0-9]*)?)$"
     both = ibis.ifelse(text.strip().re_search(pattern), text.strip(), none)
-    bare = style.model_copy(update={"prefix": "", "suffix": ""})
     large = _spelt_number(both.re_extract(pattern, 1), bare)
     small = ibis.coalesce(_spelt_number(both.re_extract(pattern, 2), bare), exact(0))
     return (large * exact(style.parts) + small) * exact(style.factor)

@@ -10,7 +10,7 @@ from typing import Any
 
 from marginalsyn.errors import MissingExtraError, SchemaError
 from marginalsyn.table.schema import Schema
-from marginalsyn.validation import shorten, shown
+from marginalsyn.validation import first_of, shorten, shown
 
 
 @dataclass(frozen=True)
@@ -373,7 +373,7 @@ def list_lost(schema: Schema, says: Collection[str]) -> list[str]:
         ):
             if has and feature not in says:
                 found.setdefault(feature, []).append(column.name)
-    lines = [f"{feature} of {_some(names)}" for feature, names in found.items()]
+    lines = [f"{feature} of {first_of(names, 6)}" for feature, names in found.items()]
     plain = Schema(columns=schema.columns)
     for feature, names in (
         ("title", ["title"]),
@@ -391,8 +391,3 @@ def list_lost(schema: Schema, says: Collection[str]) -> list[str]:
         if differs and feature not in says:
             lines.append(feature)
     return lines
-
-
-def _some(names: Sequence[str]) -> str:
-    more = len(names) - 6
-    return ", ".join(names[:6]) + (f" and {more} more" if more > 0 else "")

@@ -653,5 +653,22 @@ def test_two_signs_of_a_negative_number_are_one():
     texts = ["5", "-5", "(5)", "5-", "(-5)", "((", "-"]
     codes = Codec(schema).encode(pd.DataFrame({"x": texts}))[:, 0] - 9
     assert codes.tolist() == [5, -5, -5, -5, -5, 10, 10]
+    # A range, a list's mark and half a pair of brackets are no numbers.
+    texts = ["1-5", "5)", "(5", "(1)(2)", "5--1", "( 5 )", "5 -"]
+    codes = Codec(schema).encode(pd.DataFrame({"x": texts}))[:, 0] - 9
+    assert codes.tolist() == [10, 10, 10, 10, 10, -5, -5]
     with pytest.raises(SchemaError, match="factor"):
         Schema(columns=[{**column, "also": [{"suffix": "-", "factor": 1}]}])
+    for wrong in ({"prefix": "-"}, {"joint": "-", "parts": 12}, {"prefix": "-", "factor": -1}):
+        with pytest.raises(SchemaError, match="must hold no digit"):
+            Schema(columns=[{**column, "also": [wrong]}])
+
+
+def test_negative_numbers_have_units_and_factors():
+    also = [{"prefix": "(", "suffix": " cm)", "factor": -0.01}, {"suffix": "m-", "factor": -1}]
+    column = {"kind": "continuous", "name": "x", "lower": -9, "upper": 9, "bins": 18, "also": also}
+    schema = Schema(columns=[{**column, "format": {"suffix": " m"}, "nullable": True}])
+    frame = pd.DataFrame({"x": ["1.5 m", "(150 cm)", "1.5 m-", "(150)"]})
+    found = values_of_rows(frame, schema, schema.columns, None)[1]["x"]
+    assert found[:3].tolist() == [1.5, -1.5, -1.5]
+    assert np.isnan(found[3])

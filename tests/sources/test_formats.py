@@ -161,6 +161,7 @@ def test_each_cell_is_read_by_itself(tmp_path: Path) -> None:
         ('{"a": 1}\n{"a": [2]}\n', r"line 2\) must hold plain values"),
         ('{"a": 1}\nsecret\n', r"line 2\) must hold one JSON object"),
         ('{"a": 1}\n["secret"]\n', r"line 2\) must hold one JSON object"),
+        ('{"a": 1}\n""\n', r"line 2\) must hold one JSON object"),
         ('[{"a": 1}]', r"line 1\) must hold one JSON object"),
         ("\n", "at least one JSON object"),
         ('{"a": 1}\n{"a": "\udcff"}\n', "in UTF-8"),
@@ -243,6 +244,39 @@ def test_a_zip_file_holds_one_file(tmp_path: Path) -> None:
     path.write_bytes(zipped({"t.csv": rows, "u.csv": rows}))
     with pytest.raises(DataError, match="must hold one file: unpack it"):
         open_source(path)
+    path.write_bytes(zipped({"data/": b"", "data/t.csv": rows}))
+    assert open_source(path).columns == ("a",)
+
+
+@pytest.mark.parametrize("method", [0, 99])
+def test_a_zip_file_with_a_password_is_refused_in_words(method: int, tmp_path: Path) -> None:
+    content = bytearray(zipped({"t.csv": b"a\n1\n"}))
+    listed = content.rfind(b"PK\1\2")
+    content[6] = content[listed + 8] = 1
+    content[8] = content[listed + 10] = method
+    (tmp_path / "t.csv.zip").write_bytes(content)
+    with pytest.raises(DataError, match="must be a whole unencrypted zip file"):
+        infer_schema(str(tmp_path / "t.csv.zip"))
+
+
+@pytest.mark.parametrize("packed", [".bz2", ".zip"])
+def test_a_broken_line_of_a_packed_file_is_named_by_the_file(packed: str, tmp_path: Path) -> None:
+    path = tmp_path / f"people.csv{packed}"
+    path.write_bytes(PACKERS[packed](b"a,b\n" + b"1,2\n" * 20 + b"1,2,3\n"))
+    with pytest.raises(DataError) as caught:
+        infer_schema(str(path))
+    assert str(caught.value).startswith(f"data ({path}, line 22) must have as many fields")
+
+
+def test_a_packed_file_that_is_broken_halfway_is_refused_before_the_charge(tmp_path: Path) -> None:
+    numbers = np.random.default_rng(0).integers(0, 10**9, 300_000)
+    content = bytearray(bz2.compress(b"a\n" + b"\n".join(b"%d" % n for n in numbers)))
+    content[len(content) // 2] ^= 255
+    path = tmp_path / "t.csv.bz2"
+    path.write_bytes(content)
+    source = open_source(path)
+    with pytest.raises(DataError, match="must be a whole bzip2 file, as its name says"):
+        source.check_format()
 
 
 @pytest.mark.parametrize("name", ["t.json", "t.json.gz"])
@@ -262,13 +296,19 @@ def test_a_list_of_json_objects_is_a_table(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ('{"a": 1}', "object 1.* must hold one JSON object"),
+        ('{"a": 1}', r"t.json\) must hold a list of JSON objects,.*\.jsonl"),
+        ('{"a": 1}\n{"a": 2}', r"must hold a list of JSON objects,.*\.jsonl"),
+        ("null", "must hold a list of JSON objects"),
+        ("true", "must hold a list of JSON objects"),
+        ("5", "must hold a list of JSON objects"),
+        ('[{"a": 1}, ""]', "object 2.* must hold one JSON object"),
+        ('[{"a": 1}, null]', "object 2.* must hold one JSON object"),
         ("[]", "at least one JSON object"),
         ("[1, 2]", "object 1.* must hold one JSON object"),
         ('[{"a": 1}, 2]', "object 2.* must hold one JSON object"),
         ('[{"a": 1}, {"b": "secret"}]', "object 2.* must have the names of the first object"),
         ('[{"a": [1]}]', "object 1.* must hold plain values"),
-        ("[{", "must hold one JSON object"),
+        ("[{", "must hold a list of JSON objects"),
     ],
 )
 def test_json_that_is_no_table_is_refused(text: str, problem: str, tmp_path: Path) -> None:
@@ -276,6 +316,14 @@ def test_json_that_is_no_table_is_refused(text: str, problem: str, tmp_path: Pat
     with pytest.raises(DataError, match=problem) as caught:
         open_source(tmp_path / "t.json").connect()
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["t.json", "t.jsonl"])
+def test_half_a_character_breaks_no_run(name: str, tmp_path: Path) -> None:
+    text = '{"a": "x\\ud800"}'
+    (tmp_path / name).write_text(f"[{text}]" if name == "t.json" else text)
+    frame = open_source(tmp_path / name).connect().table.to_pandas()
+    assert frame["a"].tolist() == ["x?"]
 
 
 def test_a_schema_in_a_folder_of_tables_is_no_table(tmp_path: Path) -> None:
