@@ -71,7 +71,7 @@ CASES = [
     Case("misspelt file", "did you mean 'people.csv'?", code=1, args=("--data", "peple.csv")),
     Case("no disk", "was not written: No such file", code=1, args=("--out", "/proc/none/r")),
     Case("password cut", "encoded", args=("--data", "postgres://me:s3#cret@host/db?table=t")),
-    Case("not a table", ".csv", args=("--data", "people.json")),
+    Case("not a table", ".csv", args=("--data", "people.pdf")),
     Case("not Parquet", "Parquet", code=1, args=("--data", "fake.parquet")),
     Case("unknown address", "postgres://", args=("--data", "ftp://x/y?table=t")),
     Case("two sources", "--dataset", args=("--dataset", "heart")),
