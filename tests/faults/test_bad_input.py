@@ -71,7 +71,8 @@ CASES = [
     Case("misspelt file", "did you mean 'people.csv'?", code=1, args=("--data", "peple.csv")),
     Case("no disk", "was not written: No such file", code=1, args=("--out", "/proc/none/r")),
     Case("password cut", "encoded", args=("--data", "postgres://me:s3#cret@host/db?table=t")),
-    Case("not a table", ".csv", args=("--data", "people.pdf")),
+    Case("not a table", ".csv", args=("--data", "fake.pdf")),
+    Case("a schema", "a list of JSON objects", code=1, args=("--data", "people.json")),
     Case("not Parquet", "Parquet", code=1, args=("--data", "fake.parquet")),
     Case("unknown address", "postgres://", args=("--data", "ftp://x/y?table=t")),
     Case("two sources", "--dataset", args=("--dataset", "heart")),
@@ -156,7 +157,8 @@ def test_a_mistake_costs_nothing_and_leaves_nothing(run: Run, people: Path, case
     folder = people.parent
     (folder / "taken").mkdir()
     (folder / "taken" / "thesis.txt").write_text("mine")
-    (folder / "fake.parquet").write_text("PAR1")
+    for name in ("fake.parquet", "fake.pdf"):
+        (folder / name).write_text("PAR1")
     if isinstance(case.data, str):
         people.write_text(case.data, encoding="utf-8")
     elif case.data is not None:

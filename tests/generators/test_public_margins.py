@@ -131,7 +131,8 @@ def test_the_command_says_it_before_spending_and_in_the_release(run, folder):
     path.write_text(json.dumps(stated))
     # README.md and index.html do not say so either, which is a complaint of its own.
     found = verify(folder / "made")
-    assert "privacy.json must name the public margins of schema.json" in found and len(found) == 3
+    assert "privacy.json must name the public margins of schema.json" in found
+    assert len(found) == 3
     path.write_text(text)
     shown = run("estimate", "made", "--count", "age,sex", "--target", "table").output
     assert shown.count("exact: public") == 8
