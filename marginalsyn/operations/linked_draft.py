@@ -143,7 +143,7 @@ def draft_linked(
     frame = frames[root]
     sizes = {c: (int(frame[c].count()), frame[c].nunique()) for c in map(str, frame)}
     suspects = {column for column, _ in found[root]} | {one.name for one in repeating(sizes)}
-    shared = [c for c in suspects if sizes[c][0] >= MANY * sizes[c][1]]
+    shared = sorted(c for c in suspects if sizes[c][0] >= MANY * sizes[c][1])
     wanted[root] = dict.fromkeys(shared, "categorical") | wanted[root]
     remarks += [f"table {root}: {c} is kept, since many rows share each value" for c in shared]
     tables, drafts = [], {}

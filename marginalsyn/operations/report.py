@@ -167,7 +167,7 @@ def _values(column: AnyColumn, width: int = 48) -> str:
         bounds = (column.bound(column.lower), column.bound(column.upper))
         text = " to ".join(map(_bound, bounds))
     else:
-        values = [str(value) for value in column.values]
+        values = [*map(str, column.values)]
         most = len(values)
         while len(text := first_of(values, most)) > width and most > 1:
             most -= 1

@@ -556,8 +556,8 @@ def changed_words(path: str | Path) -> dict[str, bool]:
     explanation, texts = _explained(folder, statement)
     other = version("marginalsyn") not in statement.versions.get("marginalsyn", "").split(" and ")
     found = {}
-    for name in texts.keys() & statement.files:
-        text = (folder / name).read_text(encoding="utf-8")
+    for name in sorted(texts.keys() & statement.files):
+        text = (folder / name).read_text("utf-8")
         if text != texts[name]:
             found[name] = other or explanation.promised_in(text, name == INDEX)
     return found

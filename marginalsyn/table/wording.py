@@ -168,13 +168,13 @@ def _quantity(text: ir.Value, style: NumberFormat) -> ir.Value:
         return _spelt_number(text, style)
     none = ibis.null("string")
     before, behind = style.prefix.strip(), style.suffix.strip()
-    units = [*filter(None, (before, behind))]
+    units = [part for part in (before, behind) if part]
     bare = style.model_copy(update={"prefix": "", "suffix": "", "factor": 1.0})
     if style.factor < 0:
         # The marks of a negative number stand around it: 1-5 is none. Two signs of one are one.
-        whole = text.startswith(before) & text.endswith(behind)
+        around = text.startswith(before) & text.endswith(behind)
         inner = text.substr(len(before), ibis.greatest(text.length() - len(before + behind), 0))
-        return _quantity(ibis.ifelse(whole, inner, none), bare).abs() * exact(style.factor)
+        return _quantity(ibis.ifelse(around, inner, none), bare).abs() * exact(style.factor)
     if not style.joint:
         if style.factor == 1:
             return _spelt_number(text, style)

@@ -11,7 +11,7 @@ from click.testing import Result
 
 from marginalsyn import LinkedSchema
 from marginalsyn.errors import DataError
-from marginalsyn.operations.linked_draft import draft_linked, holds_several
+from marginalsyn.operations.linked_draft import draft_linked, holds_several, read_tables
 
 
 @pytest.fixture
@@ -123,6 +123,10 @@ def test_a_column_that_many_persons_share_is_kept_though_it_is_called_like_a_key
     assert schema.column("district_id").levels == 60
     assert "guardian_id" in schema.drop
     assert any("patients: district_id is kept" in remark for remark in draft.remarks)
+    patients["clinic_id"], patients["ward_id"] = patients["district_id"], patients["district_id"]
+    remarks = draft_linked({**read_tables(clinic), "patients": patients}).remarks
+    kept = [line.split()[2] for line in remarks if "is kept" in line]
+    assert kept == ["clinic_id", "district_id", "ward_id"]
     # What is asked for is done.
     asked = draft_linked(clinic, kinds={"patients.district_id": "drop"})
     assert asked.tree.table("patients").schema is None

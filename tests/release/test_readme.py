@@ -148,6 +148,13 @@ def test_a_guarantee_in_other_words_is_an_error(
     assert problems == [f"{name} must state the guarantee in the words of privacy.json"]
 
 
+def test_files_in_other_words_are_named_in_one_order(promising: Release) -> None:
+    for name in (INDEX, README):
+        folder = resealed(promising, name, lambda text: text.replace("7.39 times", "1.22 times"))
+    found = [problem.split()[0] for problem in Verify(release=folder).run().value]
+    assert found == [README, INDEX]
+
+
 @pytest.mark.parametrize("name", [README, INDEX])
 def test_what_a_curator_adds_is_named_and_no_error(promising: Release, name: str) -> None:
     def add(text: str) -> str:
