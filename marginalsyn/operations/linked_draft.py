@@ -141,7 +141,7 @@ def draft_linked(
     absent = _by_table(missing or {}, frames)
     # The rows of the root are persons: a value that many of them share identifies nobody.
     frame = frames[root]
-    sizes = {c: (int(frame[c].count()), frame[c].nunique()) for c in map(str, frame)}
+    sizes = {c: (frame[c].count(), frame[c].nunique()) for c in map(str, frame)}
     suspects = {column for column, _ in found[root]} | {one.name for one in repeating(sizes)}
     shared = sorted(c for c in suspects if sizes[c][0] >= MANY * sizes[c][1])
     wanted[root] = dict.fromkeys(shared, "categorical") | wanted[root]

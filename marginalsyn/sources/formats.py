@@ -279,7 +279,7 @@ def whole(path: Path) -> Iterator[None]:
     except (EOFError, OSError, RuntimeError, zlib.error, zipfile.BadZipFile) as error:
         # What is wrong with the file itself has no number.
         kind = PACKED.get(path.suffix.lower())
-        if kind is None or (isinstance(error, OSError) and error.errno is not None):
+        if kind is None or (isinstance(error, OSError) and error.errno):
             raise
         raise DataError(f"data ({path}) must be a whole {kind} file, as its name says") from None
 

@@ -183,9 +183,8 @@ def not_utf8(where: str) -> str:
 
 def _text_problem(name: str, message: str) -> str:
     """Say what is wrong with a CSV file, and where, without quoting it."""
-    # The engine quotes the line before it names the file, so only the last match is its own.
+    # Only the last match is the engine's own, which quotes the line first; nobody knows our copies.
     files, line = FILE.findall(message)[-1:], LINE.search(message)
-    # A copy of ours is known to nobody.
     known = (file for file in files if not file.startswith(_spill_folder(os.getpid())))
     where = next(known, name) + (f", line {line[1]}" if line else "")
     lower = message.lower()

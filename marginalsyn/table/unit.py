@@ -23,7 +23,7 @@ from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
 from marginalsyn.table.wording import NumberFormat, OtherFormat
 
 # The fields that say how a source spells numbers.
-SPELT = ("format", "also", "below", "above", "missing_tokens")
+SPELT = {"format", "also", "below", "above", "missing_tokens"}
 MOST_ROWS = 1000
 # Every number of rows up to here has a bin of its own; larger ones share bins that grow by a third.
 ALONE = 16
@@ -130,9 +130,10 @@ class SurveyWeight(BaseModel):
 
     @cached_property
     def number(self) -> ContinuousColumn:
-        """The weights as a column of numbers."""
-        spelt = {name: getattr(self, name) for name in SPELT}
-        return ContinuousColumn(name=self.column, lower=0, upper=self.bound, **spelt)
+        """The weights as a column of numbers, beyond the bound where a limit may be above it."""
+        upper = self.bound + (self.above or 0)
+        known = self.model_dump(include=SPELT)
+        return ContinuousColumn(name=self.column, lower=0, upper=upper, **known)
 
     @property
     def text(self) -> str:

@@ -105,6 +105,11 @@ def test_other_spellings_and_limits_of_weights_outlive_a_rewrite():
     assert again == schema
     assert float(counts(frame, [()], again)[()]) == total
     assert again.survey_weight.also[0].factor == 2
+    # A smaller bound than the one of the column counts what is above that as well.
+    smaller = Schema(**{**SCHEMA.model_dump(), "survey_weight": {
+        **schema.survey_weight.model_dump(), "bound": 100}})  # fmt: skip
+    counted = float(counts(frame, [()], smaller)[()]) * 100
+    assert counted == pytest.approx(1.5 + 1 + 40 + 100, abs=1.1)
     with pytest.raises(SchemaError, match="below"):
         Schema(**{**SCHEMA.model_dump(), "survey_weight": {**own_weight(), "below": 1e6}})
 

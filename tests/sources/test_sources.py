@@ -408,6 +408,13 @@ def test_a_packed_file_that_ends_too_early_is_refused(tmp_path: Path) -> None:
     assert len(PrivateTable.open(path, table.schema).unprotected("check").frame()) == 9999
 
 
+def test_a_stream_that_can_be_read_once_serves_as_a_table():
+    schema = Schema.from_domain({"a": 3})
+    rows = pa.table({"a": [0, 1, 2] * 200})
+    made = Synthesizer(method="independent", eps=50, schema=schema).fit(rows.to_reader())
+    assert len(made.sample()) == pytest.approx(600, abs=30)
+
+
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_a_single_column_is_refused_in_words(library):
     column = pytest.importorskip(library).Series([1, 2])
