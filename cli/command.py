@@ -55,7 +55,7 @@ class MethodCommand(Command):
         recorded = recall(ctx, args)
         named = value_of("--method", args) or recorded.get("method")
         own = {flag for param in self.params for flag in (*param.opts, *param.secondary_opts)}
-        flags = [arg.split("=")[0] for arg in args if arg.startswith("--")]
+        flags = [arg.split("=")[0] for arg in args if arg.startswith("-")]
         if named or recorded or any(flag not in own | {"--help"} for flag in flags):
             ctx.meta[METHOD] = named or default_method(self)
         try:
