@@ -44,9 +44,6 @@ FILES = {
 }
 # What was typed; words that name the mistake; words that say what to do next.
 MISTAKES = [
-    # options with one dash
-    ("generate -e 1", "-e is not an option", "Options of auto"),
-    ("weight release -ethod rake", "-e is not an option", "Options of auto"),
     # the file
     ("start peple.csv --yes", "peple.csv", "people.csv"),
     ("start nowhere/people.csv --yes", "nowhere", "existing file"),
