@@ -56,7 +56,8 @@ from marginalsyn.validation import like
 TEXT_SUFFIXES = {".csv": ",", ".tsv": "\t"}
 # Of the files in a folder that are tables: JSON may be a schema.
 SUFFIXES = (
-    *(".csv", ".parquet", ".csv.gz", ".csv.bz2", ".csv.zip", ".tsv", ".tsv.gz"),
+    *(".csv", ".parquet", ".csv.gz", ".csv.bz2", ".csv.zip"),
+    *(".tsv", ".tsv.gz", ".tsv.bz2", ".tsv.zip"),
     *(kind for kind in FORMATS if kind not in LISTED),
 )
 # Python's names of the encodings that the engine reads without an extension, by its own.
@@ -192,9 +193,8 @@ def _chunks(path: Path) -> Iterator[bytes]:
 
 
 def _readable(path: Path, encoding: str) -> Path:
-    """The file, or what the engine can read of it: a copy for its owner alone, until the process
-    ends. Of cp1252 every byte is one character; the five that mean nothing become U+FFFD.
-    """
+    """The file, or a copy that the engine can read, for its owner alone, until the process ends."""
+    # Of cp1252 every byte is one character; the five that mean nothing become U+FFFD.
     if encoding != COPIED and path.suffix.lower() not in (".bz2", ".zip"):
         return path
     copy = private_folder() / "rows"
@@ -450,7 +450,7 @@ def expand(name: str) -> list[Path]:
         return [path]
     if any(sign in name for sign in "*?["):
         matches = map(Path, glob.glob(str(path), recursive=True))
-        found = sorted(match for match in matches if match.is_file())
+        found = sorted(filter(Path.is_file, matches))
         if not found:
             raise DataError(f"data ({name}) must match at least one file: it matches none")
         return found
@@ -486,7 +486,7 @@ def read_header(path: Path, sep: str, encoding: str = "utf-8") -> list[str]:
         names = _names(path, sep, encoding)
     except csv.Error as error:
         raise DataError(f"header of {path} must be one line of names: {error}") from None
-    if not any(name.strip() for name in names):
+    if not "".join(names).strip():
         raise DataError(f"data ({path}) must begin with a header line that names the columns")
     other = next((sign for sign in ";\t|," if sign != sep and sign in names[0]), None)
     if len(names) == 1 and other is not None:

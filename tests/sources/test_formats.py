@@ -248,6 +248,15 @@ def test_a_zip_file_holds_one_file(tmp_path: Path) -> None:
     assert open_source(path).columns == ("a",)
 
 
+def test_linked_tables_may_be_packed(tmp_path: Path) -> None:
+    names = [
+        f"table{number}.{kind}{p}" for number, p in enumerate(PACKERS) for kind in ("csv", "tsv")
+    ]
+    for name in names:
+        (tmp_path / name).write_bytes(PACKERS[Path(name).suffix](b"a,b\n1,2\n"))
+    assert [path.name for path in files_in(tmp_path)] == sorted(names)
+
+
 @pytest.mark.parametrize("method", [0, 99])
 def test_a_zip_file_with_a_password_is_refused_in_words(method: int, tmp_path: Path) -> None:
     content = bytearray(zipped({"t.csv": b"a\n1\n"}))
