@@ -135,7 +135,7 @@ def fuzz_command(data: bytes) -> None:
 
     from marginalsyn.cli.main import cli
 
-    words = data.decode("utf-8", "replace").split("\n")[:20]
+    words = data.decode("utf-8", "replace").replace("\0", "").split("\n")[:20]  # as shells do
     if any(len(word) > 12 and word.isdigit() for word in words) or "completion" in words:
         return
     with _release("independent") as release:
