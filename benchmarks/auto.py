@@ -75,14 +75,20 @@ def judges(args: argparse.Namespace):
         yield label, Judge(table.schema, train, test, 1 / len(train) ** 2, "coded")
 
 
-def main() -> None:
-    """Run every method on every table at every budget."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def parser_of(doc: str, releases: int) -> argparse.ArgumentParser:
+    """The options that say on which tables a script runs, at which budgets and how often."""
+    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
     parser.add_argument("--tables", nargs="*", default=[])
     parser.add_argument("--coded", nargs=3, action="append", default=[])
     parser.add_argument("--eps", nargs="+", type=float, default=[0.5, 1, 2])
+    parser.add_argument("--releases", type=int, default=releases)
+    return parser
+
+
+def main() -> None:
+    """Run every method on every table at every budget."""
+    parser = parser_of(__doc__, releases=3)
     parser.add_argument("--methods", nargs="+", default=["aim", "clique-tree", "auto"])
-    parser.add_argument("--releases", type=int, default=3)
     args = parser.parse_args()
     print("| table | eps | method | excess, median | sd | two-way TV | cpu s |")
     print("|---|---|---|---|---|---|---|")

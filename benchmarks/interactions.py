@@ -17,13 +17,12 @@ interaction, which is the same law. It prints today's rows and the prototype's, 
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from auto import Judge, judges
+from auto import Judge, judges, parser_of
 
 from marginalsyn.contract import Measurement
 from marginalsyn.generators.clique_tree import CliqueTree, choose, expected_error
@@ -141,12 +140,7 @@ def compare(judge: Judge, eps: float, seed: int) -> tuple[tuple[float, ...], ...
 
 def main() -> None:
     """Print a line a table and budget."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--tables", nargs="*", default=[])
-    parser.add_argument("--coded", nargs=3, action="append", default=[])
-    parser.add_argument("--eps", nargs="+", type=float, default=[0.5, 1, 2])
-    parser.add_argument("--releases", type=int, default=5)
-    args = parser.parse_args()
+    args = parser_of(__doc__, releases=5).parse_args()
     print("| table | eps | two-way TV: now, prototype, ratio | linear excess | columns again |")
     print("|---|---|---|---|---|")
     for name, judge in judges(args):

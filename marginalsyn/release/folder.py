@@ -399,8 +399,8 @@ def check_folder(path: str | Path) -> list[str]:
     kind: Any = Release if statement.family is None else LinkedRelease
     release = kind.read(folder)
     release._files = recorded
-    retold = [name for name, kept in changed_words(path).items() if not kept]
-    problems = [f"{name} must state the guarantee in the words of {PRIVACY}" for name in retold]
+    changed = [name for name, kept in changed_words(path).items() if not kept]
+    problems = [f"{name} must state the guarantee in the words of {PRIVACY}" for name in changed]
     return problems + release.problems()  # type: ignore[no-any-return]
 
 
