@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -169,6 +171,16 @@ def test_frames_of_other_libraries_go_in_and_come_out(library: str) -> None:
     assert expected.sample(50, seed=2)["kids"].astype("Int64").fillna(-1).tolist() == (
         found["kids"].astype("Int64").fillna(-1).tolist()
     )
+
+
+@pytest.mark.parametrize("library", FORMS)
+def test_a_synthesizer_in_a_file_has_no_category_of_the_private_rows(library: str) -> None:
+    """A type of categories lists the texts of rows, of columns that are dropped as well."""
+    names = pd.Categorical([f"Jane Roe {n}" for n in range(100)])
+    given = FORMS[library](pd.DataFrame({"ill": [0, 1] * 50, "name": names}))
+    schema = Schema.from_domain({"ill": 2}).model_copy(update={"drop": ("name",)})
+    fitted = Synthesizer(method="independent", eps=1, schema=schema).fit(given)
+    assert b"Jane Roe" not in pickle.dumps(fitted)
 
 
 def test_a_unit_is_named_when_it_is_fitted(frame) -> None:

@@ -144,7 +144,7 @@ class Synthesizer(BaseEstimator):
         check_arguments(type(self).__init__, self.get_params(deep=False))
         schema = self._public_schema().stratified(self.by or ())
         rows = in_pandas(X)
-        layout = FrameLayout(X)
+        layout = FrameLayout(X, rows)
         X = rows if y is None else _joined(rows, y, schema)
         if self.neighbours not in list(Neighbours):
             listed = " or ".join(repr(str(relation)) for relation in Neighbours)

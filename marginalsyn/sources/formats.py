@@ -19,6 +19,7 @@ import io
 import itertools
 import json
 import re
+import warnings
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -207,7 +208,8 @@ def copy_texts(contents: Contents, target: Path) -> None:
     with target.open("w", encoding="utf-8", errors="replace", newline="") as handle:
         write = csv.writer(handle, lineterminator="\n", quoting=csv.QUOTE_ALL)
         write.writerow(names)
-        write.writerows(rows)
+        with warnings.catch_warnings(action="ignore"):  # they quote values
+            write.writerows(rows)
 
 
 # Workbooks

@@ -62,11 +62,19 @@ def in_pandas(given: Any) -> Any:
     if ours or not isinstance(given, ArrowStream):
         return given
     try:
-        return pa.table(given).to_pandas(types_mapper=NULLABLE.get)
+        table = pa.table(given)
     except pa.ArrowInvalid:
         raise UsageError(
             f"data ({type(given).__name__}) must be a table, not one column: put it into a frame"
         ) from None
+    return table.to_pandas(types_mapper=_in_frame)
+
+
+def _in_frame(kind: Any) -> Any:
+    """The dtype of an Arrow type; None where pandas has one that holds every value of it."""
+    of = pa.types
+    own = (of.is_nested, of.is_date, of.is_time, of.is_dictionary)
+    return pd.ArrowDtype(kind) if any(test(kind) for test in own) else NULLABLE.get(kind)
 
 
 def arrow_table(frame: pd.DataFrame, names: Sequence[str]) -> pa.Table:
@@ -74,10 +82,7 @@ def arrow_table(frame: pd.DataFrame, names: Sequence[str]) -> pa.Table:
     twice = [name for name in names if list(frame.columns).count(name) > 1]
     if twice:
         raise SchemaError(f"columns ({', '.join(twice)}) must be in the table once: rename them")
-    columns = {}
-    for name in names:
-        columns[name] = _column(frame[name])
-    return pa.table(columns)
+    return pa.table({name: _column(frame[name]) for name in names})
 
 
 def objects_of(series: pd.Series) -> Iterator[Any]:
@@ -113,7 +118,7 @@ def _column(series: pd.Series) -> Any:
 
 def _alike(series: pd.Series) -> Any:
     """Objects, faster where all are of one class: the outcome is the same."""
-    field = ALIKE.get(pd.api.types.infer_dtype(series, skipna=True))
+    field = ALIKE.get(pd.api.types.infer_dtype(series))
     if field is not None:
         try:
             return pa.array(series, PLAIN[field], from_pandas=True)
@@ -132,51 +137,43 @@ def _typed(series: pd.Series) -> Any:
         return _objects(series)
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    kind = array.type
-    if pa.types.is_null(kind):
+    kind, of = array.type, pa.types
+    if of.is_dictionary(kind):
+        return _typed(pd.Series(pd.arrays.ArrowExtensionArray(array.dictionary))).take(
+            array.indices
+        )
+    if of.is_null(kind):
         return array.cast(pa.string())
-    if pa.types.is_float16(kind):
+    if of.is_float16(kind):
         return array.cast(pa.float32())
-    if pa.types.is_uint64(kind) and (pc.max(array).as_py() or 0) >= MOST_WHOLE:
+    if of.is_uint64(kind) and (pc.max(array).as_py() or 0) >= MOST_WHOLE:
         return _objects(array.to_pylist())
-    if pa.types.is_timestamp(kind):
+    if of.is_timestamp(kind):
         zone = "" if kind.tz is None else "+00"
         return _times(array.cast(pa.timestamp(kind.unit)).to_numpy(zero_copy_only=False), zone)
-    if (
-        pa.types.is_boolean(kind)
-        or pa.types.is_integer(kind)
-        or pa.types.is_floating(kind)
-        or pa.types.is_string(kind)
-        or pa.types.is_large_string(kind)
-    ):
-        return array
-    return _objects(objects_of(series))
+    plain = (of.is_boolean, of.is_integer, of.is_floating, of.is_string, of.is_large_string)
+    return array if any(test(kind) for test in plain) else _objects(objects_of(series))
 
 
 def _objects(values: Iterable[Any]) -> Any:
     """One array, or a struct of several, for values of any classes."""
-    fields: dict[str, list[Any]] = {name: [] for name in PLAIN}
-    used = set()
+    fields: dict[str, list[Any]] = {}
     count = 0
     for value in values:
-        found = _plain(value)
-        if found is not None:
-            used.add(found[0])
+        if found := _plain(value):
             # Filled up with nulls when it is needed: most columns use one field.
-            field = fields[found[0]]
+            field = fields.setdefault(found[0], [])
             field.extend([None] * (count - len(field)))
             field.append(found[1])
         count += 1
+    fields = fields or {"text": []}
     arrays = {
         name: pa.array(fields[name] + [None] * (count - len(fields[name])), kind)
         for name, kind in PLAIN.items()
-        if name in used or (name == "text" and not used)
+        if name in fields
     }
-    if len(arrays) == 1:
-        return next(iter(arrays.values()))
-    return pa.StructArray.from_arrays(list(arrays.values()), list(arrays))
+    columns = [*arrays.values()]
+    return columns[0] if len(columns) == 1 else pa.StructArray.from_arrays(columns, [*arrays])
 
 
 def _plain(value: Any) -> tuple[str, Any] | None:

@@ -19,7 +19,6 @@ import pandas as pd
 import pyarrow as pa
 
 from marginalsyn.errors import ReleaseError
-from marginalsyn.table.arrow import ArrowStream, in_pandas
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.columns import CategoricalColumn, text_of
 from marginalsyn.table.moments import MomentColumn
@@ -104,36 +103,30 @@ PLAIN_TEXT = TextForm()
 class FrameLayout:
     """The library and the types of a frame that was given, for rows that go back to its owner.
 
-    Only names and types are kept, no row; categories are those of the schema.
+    Only names and types are kept, no row and no category: those of the schema are filled in.
+    ``rows`` is what :func:`marginalsyn.table.arrow.in_pandas` made of it.
     """
 
-    def __init__(self, given: Any) -> None:
+    def __init__(self, given: Any, rows: Any) -> None:
         self.library = type(given).__module__.partition(".")[0]
-        self.dtypes: dict[Any, Any] = {}
-        self.days: set[str] = set()
-        if isinstance(given, pd.DataFrame):
-            self.dtypes = dict(given.dtypes.items())
-        elif isinstance(given, ArrowStream) and self.library != "ibis":
-            empty = pa.table(given)[:0]
-            self.dtypes = dict(in_pandas(empty).dtypes.items())
-            self.days = {field.name for field in empty.schema if pa.types.is_date(field.type)}
+        columns = rows.dtypes.items() if isinstance(rows, pd.DataFrame) else ()
+        self.dtypes = {name: _bare(dtype) for name, dtype in columns}
 
     def fill(self, frame: pd.DataFrame, schema: Schema) -> Any:
         """Synthetic rows as the frame that was given has them."""
         found = frame.copy(deep=False)
         for column in schema.columns:
-            dtype = self.dtypes.get(column.name)
+            dtype: Any = self.dtypes.get(column.name)
             if isinstance(dtype, pd.CategoricalDtype) and isinstance(column, CategoricalColumn):
                 words = pd.CategoricalDtype([*column.writable], ordered=dtype.ordered)
                 found[column.name] = found[column.name].astype(words)
             elif not isinstance(column, MomentColumn):
                 continue
-            elif column.name in self.days:
+            elif str(dtype).startswith(("date32", "date64")):
                 found[column.name] = _moments(found, column).dt.date
             elif pd.api.types.is_datetime64_any_dtype(dtype):
                 moments = _moments(found, column)
-                kind: Any = dtype
-                found[column.name] = moments.astype(kind) if moments.dt.tz else moments
+                found[column.name] = moments.astype(dtype) if moments.dt.tz else moments
         if self.library not in ("polars", "pyarrow"):
             return found
         table = pa.Table.from_pandas(found, preserve_index=False)
@@ -142,6 +135,14 @@ class FrameLayout:
         import polars
 
         return polars.from_arrow(table)
+
+
+def _bare(dtype: Any) -> Any:
+    """A type without the categories that it lists: private rows have them."""
+    kind = dtype.pyarrow_dtype if isinstance(dtype, pd.ArrowDtype) else dtype
+    if isinstance(kind, pd.CategoricalDtype | pa.DictionaryType):
+        return pd.CategoricalDtype(ordered=kind.ordered)
+    return dtype
 
 
 def _moments(frame: pd.DataFrame, column: MomentColumn) -> pd.Series:

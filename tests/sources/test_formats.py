@@ -7,6 +7,7 @@ import datetime as dt
 import gzip
 import io
 import json
+import warnings
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -152,6 +153,20 @@ def test_each_cell_is_read_by_itself(tmp_path: Path) -> None:
         *("7", "7", "0.3", "9007199254740991", "true", "07", None),
         *("2020-01-02", "2020-01-02 00:00:00", "2020-01-02 03:04:00", "08:00:00", "last"),
     ]
+
+
+def test_no_warning_quotes_a_cell(tmp_path: Path) -> None:
+    """The library that reads workbooks warns of a number that is no day, and quotes it."""
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for value in ("a", 1, 4 * 10**9):
+        book.active.append([value])
+    book.active["A3"].number_format = "yyyy-mm-dd"
+    book.save(tmp_path / "days.xlsx")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        open_source(str(tmp_path / "days.xlsx")).check_format()
+    assert not [str(one.message) for one in caught if "4000000000" in str(one.message)]
 
 
 @pytest.mark.parametrize(

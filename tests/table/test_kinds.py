@@ -45,7 +45,8 @@ def test_years_of_two_digits_come_back_to_frames_and_are_drafted_as_past_ones() 
     fields, texts = CASES["short"]
     rows = pd.DataFrame({"short": [*texts]})
     given = pd.DataFrame({"short": pd.to_datetime(list(texts.values()))})
-    filled = FrameLayout(given).fill(rows, Schema(columns=({"name": "short", **fields},)))
+    only = Schema(columns=({"name": "short", **fields},))
+    filled = FrameLayout(given, given).fill(rows, only)
     assert (filled["short"] == given["short"]).all()
     born = rows.iloc[30:].rename(columns={"short": "born"})
     assert infer_schema(born).column("born").model_dump()["lower"] == "1930-01-01"

@@ -180,6 +180,48 @@ def test_dtypes_give_what_their_values_give(values: list[Any], dtype: Any) -> No
         assert plain(typed.iloc[[position]]) == [shown[position]]
 
 
+@pytest.mark.parametrize(
+    ("usual", "odd", "kind"),
+    [
+        (1, 2**30, pa.date32()),
+        (86400000, 2**62, pa.date64()),
+        (1000, 1001, pa.time64("ns")),
+        (1, 2**60, pa.time64("us")),
+        (1, 2**30, pa.time32("s")),
+        (1, 2**62, pa.timestamp("s")),
+        (1, 2**62, pa.duration("ms")),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("form", ["plain", "list", "dictionary"])
+def test_no_value_of_another_librarys_table_stops_a_run(
+    usual: int, odd: int, kind: Any, form: str
+) -> None:
+    """Polars has times of nanoseconds, and Arrow days that no Python date has."""
+
+    def table(counts: list[int]) -> Any:
+        plain = pa.array(counts, pa.int32() if kind.bit_width == 32 else pa.int64()).view(kind)
+        if form == "list":
+            plain = pa.ListArray.from_arrays(pa.array(range(len(counts) + 1), pa.int32()), plain)
+        elif form == "dictionary":
+            plain = pa.DictionaryArray.from_arrays(pa.array(range(len(counts)), pa.int32()), plain)
+        return pa.table({"word": plain, "left": plain})
+
+    schema = Schema(columns=(SCHEMA.column("word"),), drop=("left",))
+    few, more = (
+        PrivateTable.open(table(counts), schema).unprotected("count").counts(("word",))
+        for counts in ([usual] * 5, [*[usual] * 5, odd])
+    )
+    assert np.abs(more - few).tolist().count(1) == np.abs(more - few).sum() == 1
+
+
+def test_repeated_and_missing_categories_of_another_librarys_table_are_read() -> None:
+    coded = pa.array([0, 1, 2, None], pa.int32())
+    table = pa.table({"word": pa.DictionaryArray.from_arrays(coded, pa.array(["x", "x", None]))})
+    view = PrivateTable.open(table, SCHEMA.select(["word"])).unprotected("count")
+    assert view.counts(("word",)).sum() == 4
+
+
 def coded(values: list[Any], left: list[Any] | None = None) -> pd.DataFrame:
     """One list of objects as every column of the schema, and another in the dropped one."""
     frame = pd.DataFrame({name: objects(values) for name in SCHEMA.names})
