@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -66,7 +66,7 @@ class ReferenceTable:
     rows: float
     digest: str
     facts: Mapping[str, Any]
-    left_out: frozenset[str] = field(default=frozenset())
+    left_out: frozenset[str] = frozenset()
 
     @cached_property
     def present(self) -> list[str]:
@@ -134,16 +134,14 @@ def open_references(
     Raises:
         UsageError: a reference that is not there, or cannot be one.
     """
-    if given is None:
-        return [], []
-    several = [given] if isinstance(given, Given) else list(given)
+    several = [given] if isinstance(given, Given) else list(given or ())
     found, warnings = [], []
     for one in several:
         release = one if isinstance(one, Release) else None
         if isinstance(one, str | Path) and "://" not in str(one):
             folder = Path(one).parent if Path(one).name == PRIVACY else Path(one)
             release = Release.read(folder) if folder.is_dir() else None
-        table = _of_rows(one) if release is None else _of_release(release, ledger, seeded)
+        table = _of_rows(one) if release is None else _of_release(release, schema, ledger, seeded)
         checked, lines = _fitting(table, schema)
         found.append(checked)
         warnings += lines
@@ -214,30 +212,32 @@ def _of_rows(given: Any) -> ReferenceTable:
     return ReferenceTable(name=name, data=data, rows=0, digest=digest, facts=facts)
 
 
-def _of_release(release: Release, ledger: Ledger, seeded: bool) -> ReferenceTable:
+def _of_release(release: Release, schema: Schema, ledger: Ledger, seeded: bool) -> ReferenceTable:
     """Rows that are drawn from a release's model, as many as make their own noise small."""
     statement, name = release.statement, release.path.name
-    rows_file = release.path / release.frame_file
     if statement.foreign:
         raise UsageError(
             f"reference ({name}) must have been paid for: its rows were made by another tool. If "
-            f"they are public, name the file of its rows: {rows_file}"
+            f"they are public, name the file of its rows: {release.path / release.frame_file}"
         )
     if not statement.private and not seeded:
         raise UsageError(
             f"reference ({name}) must be private: its noise was drawn from a seed, so it protects "
             "nobody whose rows it was made of. Take a release without --seed"
         )
-    model, written = release.model(), release.frame()
-    rows = float(statement.notes.get("estimated_rows") or len(written))
-    frame = written
+    if statement.schema_drafted and not (seeded or schema.drafted_from_data):
+        raise UsageError(
+            f"reference ({name}) must have a schema of public knowledge: its own was drafted from "
+            "private rows, for which no budget paid, and what leans on it would give that away"
+        )
+    model, frame = release.model(), release.frame()
+    rows = float(statement.notes.get("estimated_rows") or len(frame))
     if model is not None:
-        several = max(DRAWN, len(written))
-        frame = draw(model, release.schema, several, np.random.default_rng(0))
-    files = sorted(statement.files.items())
-    parts = [f"{n} {h}" for n, h in files if n.startswith(("model", "schema", "synthetic"))]
+        frame = draw(model, release.schema, max(DRAWN, len(frame)), np.random.default_rng(0))
+    files, wanted = statement.files, ("model", "schema", "synthetic")
+    parts = [f"{name} {files[name]}" for name in sorted(files) if name.startswith(wanted)]
     digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()
-    known = Workspace.here().ledger_of(statement.files[release.frame_file])
+    known = Workspace.here().ledger_of(files[release.frame_file])
     same = ledger.path is not None and known == str(ledger.path.resolve())
     facts = {
         "name": name,

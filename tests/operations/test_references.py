@@ -147,6 +147,20 @@ def test_a_seeded_release_protects_nobody_and_is_no_reference(files):
     assert generate(reference=("last",), seed=2).value.statement.seeded
 
 
+def test_a_release_with_a_schema_read_off_the_rows_is_no_reference_for_one_without(files):
+    """What was read off them would be given away again, in a statement that says exact."""
+    drafted = SCHEMA.model_copy(update={"drafted_from_data": True})
+    drafted.write("drafted.json")
+    own = {"schema": "drafted.json", "accept_nonprivate_schema": True}
+    generate(out="last", ledger="ledger.sqlite", **own)
+    with pytest.raises(UsageError, match="must have a schema of public knowledge"):
+        generate(reference=("last",), ledger="ledger.sqlite")
+    assert spent("ledger.sqlite") == 1
+    # Whose own statement says that the schema is outside the guarantee may lean on it.
+    again = generate(reference=("last",), ledger="ledger.sqlite", **own).value
+    assert "outside the guarantee" in again.statement.why
+
+
 @pytest.mark.parametrize(
     ("given", "says"),
     [
