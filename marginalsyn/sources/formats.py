@@ -24,7 +24,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import date, datetime
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -174,7 +174,6 @@ def _leaf_type(leaf: Any) -> str:
 _SHEET = re.compile(r"(.+\.xls[xm])\?table=(.+)", re.IGNORECASE | re.DOTALL)
 EXTRA = "pip install 'marginalsyn[files]' adds what reads such files"
 
-
 # The columns of a file, and of its sheet if one is named, and the rows: they follow when they are
 # asked for, as texts, or in batches with types.
 Contents = tuple[list[str], Iterator[Any]]
@@ -198,7 +197,7 @@ def text_of_cell(value: Any) -> str:
         return str(int(value)) if whole else f"{value:.15g}"
     if isinstance(value, datetime):
         return value.isoformat(" ", "seconds")
-    return value.isoformat() if isinstance(value, date) else str(value)
+    return str(value)
 
 
 def copy_texts(contents: Contents, target: Path) -> None:
@@ -212,6 +211,15 @@ def copy_texts(contents: Contents, target: Path) -> None:
             write.writerows(rows)
 
 
+@contextmanager
+def _as_named(path: Path, what: str) -> Iterator[None]:
+    """Refuse a file that its reader fails on; what that says may quote a value."""
+    try:
+        yield
+    except Exception:
+        raise DataError(f"data ({path}) must be {what}, as its name says") from None
+
+
 # Workbooks
 
 
@@ -221,10 +229,8 @@ def _sheet(path: Path, sheet: str | None) -> Any:
         from openpyxl import load_workbook
     except ImportError:
         raise UsageError(f"data ({path}) is a workbook: {EXTRA}") from None
-    try:
+    with _as_named(path, "a workbook"):
         book = load_workbook(path, read_only=True, data_only=True)
-    except Exception:
-        raise DataError(f"data ({path}) must be a workbook, as its name says") from None
     sheets = {found.title: found for found in book.worksheets}
     if sheet is None and len(sheets) > 1:
         raise UsageError(
@@ -242,15 +248,19 @@ def _sheet(path: Path, sheet: str | None) -> Any:
 
 def _in_sheet(path: Path, sheet: str | None) -> Contents:
     found = _sheet(path, sheet)
-    first = next(found.iter_rows(max_row=1, values_only=True), ())
-    names = [text_of_cell(value) for value in first]
+
+    def read(**part: Any) -> Iterator[Any]:
+        with _as_named(path, "a workbook"):
+            yield from found.iter_rows(**part)
+
+    names = [text_of_cell(value) for value in next(read(max_row=1, values_only=True), ())]
     while names and not names[-1]:
         names.pop()
     if not names:
         raise DataError(f"data ({path}) must begin with a row that names the columns")
 
     def rows() -> Iterator[list[str]]:
-        for cells in found.iter_rows(min_row=2):
+        for cells in read(min_row=2):
             texts = [_text_in_sheet(cell) for cell in cells]
             if any(texts[len(names) :]):
                 number = next(cell.row for cell in cells[len(names) :] if cell.value is not None)
@@ -351,14 +361,11 @@ def _in_json(path: Path, _: str | None) -> Contents:
 
 
 def _arrow(path: Path) -> Any:
-    try:
-        source = pa.memory_map(str(path))
+    with _as_named(path, "an Arrow file"):
         try:
-            return pa.ipc.open_file(source)
+            return pa.ipc.open_file(pa.memory_map(str(path)))
         except pa.ArrowInvalid:
             return pa.ipc.open_stream(pa.memory_map(str(path)))
-    except (pa.ArrowException, OSError):
-        raise DataError(f"data ({path}) must be an Arrow file, as its name says") from None
 
 
 def _in_arrow(path: Path, _: str | None) -> Contents:
@@ -372,12 +379,10 @@ def copy_arrow(path: Path, target: Path) -> None:
     """Write the rows of an Arrow file as Parquet, with their types."""
     from pyarrow import parquet
 
-    try:
-        with parquet.ParquetWriter(target, _arrow(path).schema) as writer:
-            for batch in _in_arrow(path, None)[1]:
-                writer.write_batch(batch)
-    except (pa.ArrowException, OSError):
-        raise DataError(f"data ({path}) must be a whole Arrow file of plain columns") from None
+    named = _as_named(path, "a whole Arrow file of plain columns")
+    with named, parquet.ParquetWriter(target, _arrow(path).schema) as writer:
+        for batch in _in_arrow(path, None)[1]:
+            writer.write_batch(batch)
 
 
 # Statistics programs
@@ -393,10 +398,8 @@ def _survey(path: Path, **how: Any) -> tuple[Any, Any]:
     read = getattr(pyreadstat, f"read_{suffix.lstrip('.z')}")
     # SAS keeps the words for its codes in another file.
     words = {} if suffix == ".sas7bdat" else {"apply_value_formats": True}
-    try:
+    with _as_named(path, f"a {suffix} file"):
         return read(str(path), **words, formats_as_category=False, **how)
-    except Exception:
-        raise DataError(f"data ({path}) must be a {suffix} file, as its name says") from None
 
 
 def _in_survey(path: Path, _: str | None) -> Contents:

@@ -108,7 +108,7 @@ def _column(series: pd.Series) -> Any:
     if isinstance(dtype, pd.SparseDtype):
         return _column(pd.Series(np.asarray(series)))
     if isinstance(dtype, pd.DatetimeTZDtype):
-        return _times(series.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy(), "+00")
+        return _times(series.dt.tz_convert(None).to_numpy(), "+00")
     if isinstance(dtype, np.dtype) and dtype.kind == "M":
         return _times(series.to_numpy())
     if pd.api.types.is_object_dtype(dtype):
@@ -139,9 +139,8 @@ def _typed(series: pd.Series) -> Any:
         array = array.combine_chunks()
     kind, of = array.type, pa.types
     if of.is_dictionary(kind):
-        return _typed(pd.Series(pd.arrays.ArrowExtensionArray(array.dictionary))).take(
-            array.indices
-        )
+        listed = pd.arrays.ArrowExtensionArray(array.dictionary)
+        return _typed(pd.Series(listed)).take(array.indices)
     if of.is_null(kind):
         return array.cast(pa.string())
     if of.is_float16(kind):
@@ -149,7 +148,7 @@ def _typed(series: pd.Series) -> Any:
     if of.is_uint64(kind) and (pc.max(array).as_py() or 0) >= MOST_WHOLE:
         return _objects(array.to_pylist())
     if of.is_timestamp(kind):
-        zone = "" if kind.tz is None else "+00"
+        zone = "+00" if kind.tz else ""
         return _times(array.cast(pa.timestamp(kind.unit)).to_numpy(zero_copy_only=False), zone)
     plain = (of.is_boolean, of.is_integer, of.is_floating, of.is_string, of.is_large_string)
     return array if any(test(kind) for test in plain) else _objects(objects_of(series))
@@ -159,13 +158,12 @@ def _objects(values: Iterable[Any]) -> Any:
     """One array, or a struct of several, for values of any classes."""
     fields: dict[str, list[Any]] = {}
     count = 0
-    for value in values:
+    for count, value in enumerate(values, 1):
         if found := _plain(value):
             # Filled up with nulls when it is needed: most columns use one field.
             field = fields.setdefault(found[0], [])
-            field.extend([None] * (count - len(field)))
+            field.extend([None] * (count - 1 - len(field)))
             field.append(found[1])
-        count += 1
     fields = fields or {"text": []}
     arrays = {
         name: pa.array(fields[name] + [None] * (count - len(fields[name])), kind)

@@ -103,8 +103,7 @@ PLAIN_TEXT = TextForm()
 class FrameLayout:
     """The library and the types of a frame that was given, for rows that go back to its owner.
 
-    Only names and types are kept, no row and no category: those of the schema are filled in.
-    ``rows`` is what :func:`marginalsyn.table.arrow.in_pandas` made of it.
+    Of its ``rows`` in pandas only names and types are kept. Categories are those of the schema.
     """
 
     def __init__(self, given: Any, rows: Any) -> None:

@@ -198,6 +198,26 @@ def test_a_file_that_is_not_what_its_name_says(suffix: str, tmp_path: Path) -> N
         open_source(str(path)).check_format()
 
 
+@pytest.mark.parametrize(
+    "cell", ['t="n"><v>secret', 't="b"><v>secret', 't="d"><v>secret', 't="s"><v>77']
+)
+def test_a_workbook_that_is_broken_in_a_cell_is_refused_and_not_quoted(
+    cell: str, tmp_path: Path
+) -> None:
+    path = write_workbook(tmp_path / "rows.xlsx", Patients=pd.DataFrame({"a": [4, 5, 6]}))
+    with zipfile.ZipFile(path) as packed:
+        parts = {name: packed.read(name) for name in packed.namelist()}
+    sheet = "xl/worksheets/sheet1.xml"
+    broken = parts[sheet].replace(b't="n"><v>5', cell.encode())
+    assert broken != parts[sheet]
+    with zipfile.ZipFile(path, "w") as packed:
+        for name, content in {**parts, sheet: broken}.items():
+            packed.writestr(name, content)
+    with pytest.raises(DataError, match="must be a workbook") as error:
+        open_source(str(path)).check_format()
+    assert "secret" not in str(error.value)
+
+
 def test_a_row_longer_than_the_header_is_refused(tmp_path: Path) -> None:
     openpyxl = pytest.importorskip("openpyxl")
     book = openpyxl.Workbook()
