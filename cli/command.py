@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import sys
 import types
@@ -115,11 +114,11 @@ def options_of(config: type, method: str) -> list[click.Parameter]:
     """The options that stand for a config's fields; those not given keep the config's default."""
     hints, panel = typing.get_type_hints(config), f"Method {method}"
     found = []
-    for field in dataclasses.fields(config):
+    for field in fields(config):
         if not field.init or not field.metadata.get("flag", True):
             continue
         hint, help_text = hints[field.name], field.metadata.get("help", "")
-        if field.default not in (dataclasses.MISSING, None, ()):
+        if field.default not in (MISSING, None, ()):
             values = field.default if isinstance(field.default, tuple) else (field.default,)
             help_text = f"{help_text} [default={','.join(map(shown, values))}]"
         several = typing.get_origin(bare(hint)) is tuple
@@ -136,7 +135,7 @@ def options_of(config: type, method: str) -> list[click.Parameter]:
 def values_of(config: type, given: Mapping[str, Any]) -> dict[str, Any]:
     """The config's fields among the values of the command line; what was not given is left out."""
     hints = typing.get_type_hints(config)
-    found = {f.name: given.get(f.name) for f in dataclasses.fields(config) if f.init}
+    found = {f.name: given.get(f.name) for f in fields(config) if f.init}
     return {
         name: _parse(value, hints[name]) for name, value in found.items() if value not in (None, ())
     }

@@ -90,12 +90,22 @@ def prepared(choices: Start, vouched: Schema | None, notes: Notes) -> tuple[Star
 
 
 def _without_lost(choices: Start, drafted: Schema, draft: Draft, notes: Notes) -> Schema:
-    """The draft without columns that would come out as OTHER, or with shorter values in them.
+    """The draft without columns that would come out as OTHER or noise, or with shorter values.
 
-    It reads how often the texts of columns occur whose categories the release is to buy, so the
-    result is a draft, too. What changes is named.
+    It reads how often the texts of columns occur whose categories the release is to buy, and how
+    often values are missing, so the result is a draft, too. What changes is named.
     """
     schema, budget = with_unit_asked(choices, drafted, draft), Budget(eps=choices.eps)
+
+    def left_out(name: str, why: str) -> Schema:
+        notes.warn(f"{name} is left out: {why}; --keep {name}")
+        reasons = {**schema.drop_reasons, name: "too few rows for its values"}
+        fewer = schema.select([one for one in schema.names if one != name])
+        return fewer.model_copy(update={"drop_reasons": reasons})
+
+    def spare(name: str) -> bool:
+        return len(schema.columns) > 2 and name in {*schema.names} - {*kept, schema.label}
+
     units = draft.rows if schema.unit is None else draft.distinct[schema.unit.column]
     # What the release sees: rows, or persons where these are protected.
     seen, kept = round(units * (1 - choices.holdout)), (*choices.keep, *choices.kinds)
@@ -114,25 +124,21 @@ def _without_lost(choices: Start, drafted: Schema, draft: Draft, notes: Notes) -
             assert isinstance(plan, Categories)
             # In rows of the file: a person's rows count as one together.
             needed = plan.least * total / max(seen, 1)
-            left, found, levels = dict(counts), 0, []
+            left, levels = dict(counts), []
             for length in plan.lengths[name]:
                 sums: Counter[str] = Counter()
                 for text, count in left.items():
                     sums[text[:length]] += count
-                found += sum(count for count in sums.values() if count >= needed)
                 left = {text: n for text, n in left.items() if sums[text[:length]] < needed}
-                levels.append(found / total)
+                levels.append(1 - sum(left.values()) / total)
             # Whole texts that are hardly listed are not worth counting.
             whole = choice is not column or levels[0] >= LEAST
             shares.append(levels[-1] if whole else levels[0])
-        best = next((at for at, share in enumerate(shares) if share >= WELL), None)
-        best = max(range(len(shares)), key=lambda at: shares[at]) if best is None else best
+        well = [at for at, share in enumerate(shares) if share >= WELL]
+        best = well[0] if well else shares.index(max(shares))
         why = f"of its {len(counts):,} texts those of {needed:.0f} rows or more would be listed"
-        if shares[best] < LEAST and len(schema.columns) > 2 and name != schema.label:
-            notes.warn(f"{name} is left out: {why}, {shares[0]:.0%} of the rows; --keep {name}")
-            reasons = {**schema.drop_reasons, name: "too many values for so few rows"}
-            schema = schema.select([one for one in schema.names if one != name])
-            schema = schema.model_copy(update={"drop_reasons": reasons})
+        if shares[best] < LEAST and spare(name):
+            schema = left_out(name, f"{why}, {shares[0]:.0%} of the rows")
         elif best:
             schema = _with_column(schema, options[best])
             long = " or ".join(map(str, options[best].prefixes))
@@ -140,7 +146,15 @@ def _without_lost(choices: Start, drafted: Schema, draft: Draft, notes: Notes) -
                 f"{name} is shortened to {long} characters: {why}, {shares[0]:.0%} of the rows, "
                 f"and {shares[best]:.0%} of the shortened ones; --keep {name} leaves it as it is"
             )
-    return schema.with_unit(None) if drafted.unit is None and schema.unit is not None else schema
+    for one in draft.verdicts:
+        if one.missing > start_forecast.MOSTLY and spare(one.name):
+            noise = start_forecast.foresee(schema, choices.method, choices.eps, seen)
+            if (off := noise.errors.get(one.name, 0)) > 1 - one.missing:
+                found = (
+                    f"it is {one.missing:.0%} missing, and noise would fill {off:.0%} of the rows"
+                )
+                schema = left_out(one.name, found)
+    return schema if drafted.unit else schema.with_unit(None)
 
 
 def _with_column(schema: Schema, column: CategoricalColumn) -> Schema:
@@ -241,7 +255,7 @@ def prepared_linked(
             )
     if vouched is not None:
         tree, persons, root = vouched, None, vouched.root
-        if choices.label is not None and root.schema is not None:
+        if root.schema is not None:
             root = replace(root, schema=labelled(root.schema, choices.label))
             tree = replace(tree, tables=(root, *tree.tables[1:]))
         draft = LinkedDraft(tree, ())

@@ -39,8 +39,6 @@ BOUNDS_SHARE = 0.2
 # Of its delta: what private categories take.
 DELTA_SHARE = 0.2
 PASSWORD_VARIABLE = "PGPASSWORD"
-
-
 # Of the rows: what lies outside of bounds that are bought, on either side.
 TAIL = 0.03
 
@@ -90,15 +88,14 @@ def commands(choices: Start, schema: Path) -> list[tuple[str, list[str]]]:
 
 def script(commands: Sequence[tuple[str, Sequence[str]]], choices: Start) -> str:
     """The commands as a file for a shell; a database's password is left out."""
-    shown = shown_name(choices.data)
+    own = {choices.data: shlex.quote(shown_name(choices.data)), str(choices.out): '"$out"'}
     lines = ["#!/bin/sh", "# Spends the budget again, for a release in another folder.", "set -e"]
     lines.append(f'out="${{1:-{choices.out}-again}}"')
     if hides_password(choices.data):
         lines.append(f"# The password is not kept here: {PASSWORD}.")
     for name, arguments in commands:
-        words = [shlex.quote(shown if word == choices.data else word) for word in arguments]
-        own = {shlex.quote(str(choices.out)): '"$out"'}
-        lines.append(" ".join(["marginalsyn", name, *(own.get(word, word) for word in words)]))
+        words = [own.get(word) or shlex.quote(word) for word in arguments]
+        lines.append(" ".join(["marginalsyn", name, *words]))
     return "\n".join(lines) + "\n"
 
 
@@ -115,16 +112,16 @@ def stem(data: str) -> str:
 @contextlib.contextmanager
 def password_of(data: str) -> Iterator[None]:
     """Hand the password of an address to those who read the table again; it is stored nowhere."""
-    parts, own = urlsplit(data if "://" in data else ""), {}
-    if parts.scheme in ("postgres", "postgresql") and parts.password:
-        own = {PASSWORD_VARIABLE: unquote(parts.password)}
-    own = {name: password for name, password in own.items() if name not in os.environ}
-    os.environ.update(own)
+    parts = urlsplit(data if "://" in data else "")
+    database = parts.scheme in ("postgres", "postgresql") and PASSWORD_VARIABLE not in os.environ
+    password = parts.password if database else None
+    if password:
+        os.environ[PASSWORD_VARIABLE] = unquote(password)
     try:
         yield
     finally:
-        for name in own:
-            del os.environ[name]
+        if password:
+            del os.environ[PASSWORD_VARIABLE]
 
 
 def run(name: str, arguments: list[str]) -> None:
@@ -192,7 +189,7 @@ COARSE = 0.01
 FEWEST_HELD_OUT = 30
 MOST_EPS = 8.0
 # Fewer bins than a schema's own "auto": what suits a table of some thousand rows at eps 1.
-MOST_BINS = 16
+MOST_BINS, FEWEST_BINS = 16, 5
 # About how many steps of 1, 2 and 5 there are between the widest bounds.
 CELLS = 100
 # What a draft reads off the rows, in which fields of a column, and where else it may come from.
@@ -222,17 +219,15 @@ def settled(schema: Schema) -> Schema:
 
     How coarse they are depends on no row: the number of rows is private.
     """
-    bins = {}
-    for column in schema.columns:
+    bins: dict[str, Any] = {}
+    for name in [one.name for one in schema.columns if one.numeric and one.levels > MOST_BINS]:
+        bins[name], column = MOST_BINS, schema.column(name)
         if isinstance(column, MomentColumn):
-            periods = ["hour"] if column.kind == "time" else ["month", "quarter", "year"]
-            coarser = {period: schema.with_bins(**{column.name: period}) for period in periods}
-            sizes = {one.column(column.name).levels: period for period, one in coarser.items()}
-            fitting = [size for size in sizes if size <= MOST_BINS]
-            if column.levels > MOST_BINS:
-                bins[column.name] = sizes[max(fitting)] if fitting else MOST_BINS
-        elif column.numeric and column.levels > MOST_BINS:
-            bins[column.name] = MOST_BINS
+            # The finest periods of which there are not too many; a few would hide most of it.
+            for period in ["hour"] if column.kind == "time" else ["year", "quarter", "month"]:
+                levels = schema.with_bins(**{name: period}).column(name).levels
+                if FEWEST_BINS <= levels <= MOST_BINS:
+                    bins[name] = period
     return schema.with_bins(**bins)
 
 
@@ -332,7 +327,7 @@ def describe(choices: Start, draft: Draft, schema: Schema, seconds: float, notes
     seen = max(1, round(whole * (1 - choices.holdout)))
     bounds_eps, rest_eps = split(choices)
     forecast = foresee(schema, choices.method, rest_eps, seen)
-    warn_of_columns(draft.verdicts, notes)
+    warn_of_columns([one for one in draft.verdicts if one.name in schema.names], notes)
     for name in forecast.useless:
         notes.warn(
             f"{name} would mostly show noise: it has {schema.column(name).size} codes for "

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from marginalsyn.table.engine import Connection
 
-
 MOST_EXAMPLES = 5
 
 
@@ -220,8 +219,6 @@ def _conditions(
         conditions["fractional"] = inside != inside.floor()
     return conditions
 
-
-# -- rules -----------------------------------------------------------------------------------------
 
 # Rows that a proposal is read off, at most, and rows that must speak for it.
 _ROWS, _LEAST, _MOST = 200_000, 30, 40

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -35,7 +36,7 @@ from marginalsyn.table.codec import Codec
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn, Column
 from marginalsyn.table.moments import MomentColumn
 from marginalsyn.table.numeric import NumericColumn
-from marginalsyn.table.schema import Schema
+from marginalsyn.table.schema import MISSING_TOKENS, Schema
 from marginalsyn.validation import like
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 # A file is read once and kept where it has up to so many values, and else once a column.
 MOST_KEPT = 2**25
 FIRST_ROWS = 10_000  # are compared with the header
+MOST_LINES = 3  # of units and questions below it
 # Spellings of a number that stands for a missing value: -9, "-9,0".
 MOST_SPELLINGS = 20
 
@@ -184,13 +186,15 @@ def draft_schema(
     source = open_source(data, sep=sep, **how)
     for name in [*([label] if label else []), *wanted, *(missing or {})]:
         if name not in source.columns:
-            what = "label" if name == label else "column"
-            near = like(name, source.columns)
-            raise SchemaError(f"{what} ({name!r}) must be one of {', '.join(source.columns)}{near}")
+            raise SchemaError(
+                f"{'label' if name == label else 'column'} ({name!r}) must be one of "
+                f"{', '.join(source.columns)}{like(name, source.columns)}"
+            )
     for name, kind in wanted.items():
         if kind and kind not in (*KINDS, "drop"):
-            known = f"{', '.join(KINDS)} or drop{like(kind, KINDS)}"
-            raise SchemaError(f"kind ({name}={kind}) must be one of {known}")
+            raise SchemaError(
+                f"kind ({name}={kind}) must be one of {', '.join(KINDS)} or drop{like(kind, KINDS)}"
+            )
     surveyed = _columns(source, label, wanted, missing or {}, progress or Silent())
     found, facts = surveyed.found, surveyed.facts
     columns = {name: one.column for name, one in found.items() if one.column is not None}
@@ -201,25 +205,22 @@ def draft_schema(
     if not any(isinstance(column, Column) for column in columns.values()):
         raise DataError(f"data ({source.name}) must have a column that is no identifier")
     dropped = tuple(name for name in source.columns if name not in columns)
-    reasons = {
-        name: found[name].why if name in found else "lists, records or bytes" for name in dropped
-    }
+    whys = dict.fromkeys(source.columns, "lists, records or bytes")
+    whys |= {name: one.why for name, one in found.items()}
     schema = Schema(
         columns=tuple(columns.values()),
         label=label,
         positive=_positive(columns.get(label or "")),
         drop=dropped,
         # What counts rows is for the curator alone.
-        drop_reasons={name: why.partition(":")[0] for name, why in reasons.items()},
+        drop_reasons={name: whys[name].partition(":")[0] for name in dropped},
         encoding=source.encoding or encoding or "utf-8",
         rename_duplicates=rename_duplicates,
         drafted_from_data=True,
     )
-    whys = {name: one.why for name, one in found.items()} | reasons
     distinct = {name: fact.distinct for name, fact in facts.items()}
-    repeats = tuple(repeating({name: (fact.known, fact.distinct) for name, fact in facts.items()}))
     schema, checks = _without_spare(schema, check_data(data, schema, sep=sep))
-    draft = _judged(checks, schema, source.columns, whys, distinct, repeats)
+    draft = _judged(checks, schema, source.columns, whys, distinct, surveyed.repeats)
     texts = {name: surveyed.texts[name] for name in schema.open}
     return replace(draft, codes=tuple(surveyed.codes), texts=texts)
 
@@ -284,6 +285,7 @@ class _Surveyed:
     facts: dict[str, Facts]
     texts: dict[str, Sequence[tuple[str, int]]]
     codes: list[MissingCode]
+    repeats: tuple[PersonColumns, ...] = ()
 
 
 def _columns(
@@ -345,12 +347,13 @@ def _columns(
                 one = with_tokens(one, _spellings_of(backend, both, gone))
             found[name] = one
         counted = {name: (fact.known, fact.distinct) for name, fact in facts.items()}
-        for many in repeating(counted):
+        all_.repeats = tuple(repeating(counted))
+        for many in all_.repeats:
             # A persons' identifier in a release would name them all; few values may be a group.
             if many.values > MOST_CATEGORIES and many.name not in wanted and many.name != label:
                 found[many.name] = Found(None, "seems to identify persons who have several rows")
-        coded = {n: f.column for n, f in found.items() if isinstance(f.column, Column)}
-        loose = [column for column in coded.values() if column.numeric and column.worded]
+        coded = {n: f.column for n, f in found.items() if isinstance(f.column, NumericColumn)}
+        loose = [column for column in coded.values() if column.worded]
         if loose:
             numbers = keep(encoding.prepared(table, loose))
             also = [code for codes in missing.values() for code in codes]
@@ -364,8 +367,7 @@ def _columns(
                     both = read.select(value=read["value0"], number=read["number0"])
                     narrow = with_tokens(narrow, _spellings_of(backend, both, gone))
                 found[name] = narrow
-        numeric = [f.column for f in found.values() if isinstance(f.column, NumericColumn)]
-        wide = [one for one in numeric if not isinstance(one, MomentColumn)]
+        wide = [found[name].column for name, c in coded.items() if not isinstance(c, MomentColumn)]
         if wide:
             numbers = keep(encoding.prepared(table, wide))
             for name, column in tail_bins(backend, numbers, wide).items():
@@ -376,14 +378,17 @@ def _columns(
 def _check_header(
     source: Source, backend: Any, spelt: ir.Table, facts: Mapping[str, Facts]
 ) -> None:
-    """Refuse a file whose first line seems to be a row: its values stand in their own columns.
+    """Refuse a file whose first line seems to be a row, or the next one units or questions."""
+    from marginalsyn.table.encoding import NUMBER
 
-    Columns of one value or two may be called like it, and columns may be numbered.
-    """
-    numbers = {str(number) for number in range(len(facts) + 1)}
-    texts = [name for name in facts if spelt[name].type().is_string() and name not in numbers]
-    names = [name for name in texts if facts[name].distinct > 2]
-    first, own = spelt.limit(FIRST_ROWS), list[str]()
+    number = re.compile(NUMBER).match
+    # Columns may be numbered, and those of one value or two may be called like it.
+    places = {*map(str, range(len(facts) + 1))}
+    texts = [name for name in facts if spelt[name].type().is_string()]
+    names = [name for name in texts if facts[name].distinct > 2 and name not in places]
+    numbered = [float(name) for name in texts if number(name)]
+    own = texts if len(numbered) == len(facts) and numbered != sorted(numbered) else []
+    first = spelt.limit(FIRST_ROWS)
     for some in lots(names):
         wanted = {name: {"own": (first[name] == name.strip()).any()} for name in some}
         found = numbers_of(backend, first, wanted)
@@ -391,8 +396,17 @@ def _check_header(
     if len(own) > 1 and 3 * len(own) >= len(facts):
         raise DataError(
             f"data ({source.name}) must begin with a line that names the columns: "
-            f"{', '.join(map(repr, own[:3]))} are also values of their columns, so the first line "
+            f"{', '.join(map(repr, own[:3]))} could be values of their columns, so the first line "
             "seems to be a row. Write a line of names above it"
+        )
+    near = [n for n in texts if MOST_LINES < facts[n].numbers >= facts[n].known - MOST_LINES]
+    line = backend.to_pyarrow(first.select(*near).limit(1)).to_pylist()[0] if near else {}
+    units = [text for text in line.values() if text not in (None, *MISSING_TOKENS)]
+    if len(units) > 1 and not any(map(number, units)):
+        raise DataError(
+            f"data ({source.name}) must have rows below the names of its columns: "
+            f"{', '.join(map(repr, units[:3]))} stand above numbers, as units or questions do. "
+            "Delete that line, and others like it"
         )
 
 
@@ -455,16 +469,16 @@ def _verdicts(
         elif name in checks:
             check = checks[name]
             odd = check.unparsable + check.unseen + check.low + check.high + check.fractional
-            still_open = name in schema.open
+            rows, known = max(check.rows, 1), name not in schema.open
             yield Verdict(
                 name,
                 check.column.kind,
                 whys[name],
-                codes=0 if still_open else check.column.size,
-                fits=None if still_open else 1 - odd / max(check.rows, 1),
-                example="" if still_open else str(invented[name].iloc[0]),
-                missing=check.missing / max(check.rows, 1),
-                open=still_open,
+                codes=check.column.size if known else 0,
+                fits=1 - odd / rows if known else None,
+                example=str(invented[name].iloc[0]) if known else "",
+                missing=check.missing / rows,
+                open=not known,
                 misfit="; ".join(check.notes()),
             )
         else:

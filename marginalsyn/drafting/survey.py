@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from marginalsyn.progress import Progress
 
-MOST_DECIMALS = 4
+MOST_DECIMALS = 6
 MOST_TEXTS = 3000
 # What is counted among texts; pointed are numbers such as 987 and 1.234.
 PATTERNS = {

@@ -83,11 +83,10 @@ def counted(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
             f"real rows must have the column ({unit.column}) that identifies persons, or their "
             f"number of rows ({unit.count}): the release counts persons"
         )
-    lacking = [n for n in schema.names if n not in schema.derived and n not in frame]
-    if lacking:
-        return frame  # said with the other columns
     unordered = schema.with_unit(unit.model_copy(update={"order": None}))
     names = [name for name in unordered.names if name not in unordered.derived]
+    if not {*names} <= {*frame}:
+        return frame  # what it lacks is said with the other columns
     rows = PrivateTable.open(frame[[unit.column, *names]], unordered)
     return rows.unprotected("evaluate a release").frame()
 

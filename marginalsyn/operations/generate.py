@@ -422,7 +422,7 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
                     "only a release of one table has strata or leans on another"
                 )
             tree = replace(linked.schema, rules=(*linked.schema.rules, *self.rules))
-            return config, budget, replace(linked, schema=tree) if self.rules else linked
+            return config, budget, replace(linked, schema=tree)
         table, shapes = find_private(source), tuple(self.shapes)
         if "none" in shapes and len(shapes) > 1:
             raise UsageError("shape (none) must stand alone: name the columns, or none of them")
@@ -442,9 +442,7 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
                 )
             kept = schema.survey_weight.model_copy(update={"keep": True})
             schema = schema.model_copy(update={"survey_weight": kept})
-        if self.rules:
-            schema = schema.with_rules(self.rules)
-        schema = with_shapes(schema, chosen).stratified(self.by)
+        schema = with_shapes(schema.with_rules(self.rules), chosen).stratified(self.by)
         return config, budget, replace(table, schema=schema)
 
     def _made(

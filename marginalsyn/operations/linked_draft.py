@@ -22,6 +22,7 @@ from marginalsyn.table.unit import persons_columns
 from marginalsyn.validation import like
 
 Wanted = TypeVar("Wanted")
+Links = Mapping[str, list[tuple[str, str]]]
 # Where a frame that was read from a file keeps how.
 READING = "marginalsyn reading"
 # How many rows of a parent are counted: as many as one has, rounded up, but for the last.
@@ -188,10 +189,10 @@ def table_of(data: str) -> str:
             f"data ({data}) must be a folder with a table in it, a file that ends in "
             f"{', '.join(SUFFIXES)}: it holds {others}"
         )
+    if len(files) == 1:
+        return str(files[0])
     endings = {_suffix(path) for path in files}
-    if len(files) > 1 and len(endings) == 1:
-        return str(Path(data) / f"*{endings.pop()}")
-    return str(files[0]) if len(files) == 1 else data
+    return data if len(endings) > 1 else str(Path(data) / f"*{endings.pop()}")
 
 
 def holds_several(data: str | Path) -> bool:
@@ -221,9 +222,6 @@ def read_tables(
 
 def _suffix(path: Path) -> str | None:
     return next((s for s in reversed(SUFFIXES) if path.name.lower().endswith(s)), None)
-
-
-Links = Mapping[str, list[tuple[str, str]]]
 
 
 def _linked(
@@ -285,18 +283,14 @@ def _by_table(
 ) -> dict[str, dict[str, Wanted]]:
     """What is wanted of columns, by table; a column of one table alone needs no table's name."""
     found: dict[str, dict[str, Wanted]] = {name: {} for name in frames}
+    every = [(name, str(column)) for name, frame in frames.items() for column in frame]
     for text, kind in wanted.items():
-        places = [
-            (name, str(column))
-            for name, frame in frames.items()
-            for column in frame
-            if text in (f"{name}.{column}", str(column))
-        ]
+        places = [place for place in every if text in (".".join(place), place[1])]
         if len(places) != 1:
-            names = [f"{name}.{column}" for name, frame in frames.items() for column in frame]
-            near = like(text, names)
+            known = [".".join(place) for place in every]
             raise UsageError(
-                f"column ({text}) must be TABLE.COLUMN, one of {', '.join(names)}{near}"
+                f"column ({text}) must be TABLE.COLUMN, one of {', '.join(known)}"
+                f"{like(text, known)}"
             )
         ((table, column),) = places
         found[table][column] = kind
@@ -306,14 +300,8 @@ def _by_table(
 def _key(name: str, frame: pd.DataFrame) -> str | None:
     """The column that looks like a table's key."""
     stem = name.lower().rstrip("s")
-    named = {
-        f"{stem}_id",
-        f"{stem}id",
-        f"id_{stem}",
-        "id",
-        stem,
-        *map(str.lower, persons_columns(map(str, frame))),
-    }
+    named = {f"{stem}_id", f"{stem}id", f"id_{stem}", "id", stem}
+    named |= {*map(str.lower, persons_columns(map(str, frame)))}
     good = [
         column
         for column in map(str, frame)
@@ -358,8 +346,7 @@ def _below(root: str, parents: Mapping[str, tuple[str, str] | None]) -> list[str
     """The tables that belong to one, directly or through others."""
     found = [root]
     for name in found:  # more of them while it lasts
-        more = [t for t, link in parents.items() if link is not None and link[1] == name]
-        found += [table for table in more if table not in found]
+        found += [t for t, link in parents.items() if link and link[1] == name and t not in found]
     return found[1:]
 
 
@@ -380,12 +367,13 @@ def _schema(
         how = frame.attrs.get(READING, {})
         draft = draft_schema(rest, label, kinds=wanted, missing=missing, **how)
     except DataError:
-        left = f"{', '.join(map(str, rest))} are dropped: nothing in them can be described"
-        return None, None, [*remarks, left]
+        gone = f"{', '.join(map(str, rest))} are dropped: nothing in them can be described"
+        return None, None, [*remarks, gone]
     drafted = draft.schema
     many = drafted.open
+    left = [name for name in drafted.names if name not in many]
     remarks += [f"{c} is dropped: it has many values; list its categories to keep it" for c in many]
-    if len(many) == len(drafted.columns):
+    if not left:
         return None, draft, remarks
-    kept = drafted.select([name for name in drafted.names if name not in many])
+    kept = drafted.select(left)
     return kept.changed(drop=(*kept.drop, *sorted(others))), draft, remarks

@@ -198,7 +198,7 @@ def find_private(source: Named) -> PrivateInput:
     from marginalsyn.records.workspace import Kept
 
     key = key_of(source)
-    if source.data is None and source.schema is not None and key is None:
+    if source.schema is not None and key is None:
         raise UsageError(
             f"--schema ({source.schema}) can only be given with --data, the table that it describes"
         )
@@ -231,20 +231,12 @@ def find_origin(
 
     workspace, key = Workspace.here(), key_of(source)
     memory, kept = workspace.of_rows(rows_of(release)) or (None, Kept())
-    if key is not None and memory is None:
-        memory = workspace.recall(key)
-        if memory is not None:
-            kept = Kept(**{name: getattr(memory, name) for name in Kept.model_fields})
-    if key is None and memory is None:
-        return None
-    return kind(
-        key=key or (memory.source if memory else ""),
-        schema=schema,
-        kept=kept,
-        named=source
-        if memory is None
-        else replace(source, sep=source.sep or memory.sep, label=source.label or memory.label),
-    )
+    if memory is None and key is not None and (memory := workspace.recall(key)):
+        kept = Kept(**{name: getattr(memory, name) for name in Kept.model_fields})
+    if memory is not None:
+        key = key or memory.source
+        source = replace(source, sep=source.sep or memory.sep, label=source.label or memory.label)
+    return None if key is None else kind(key=key, schema=schema, kept=kept, named=source)
 
 
 def _schema_of(key: str, source: Named) -> Schema:
@@ -288,18 +280,16 @@ def with_unit(schema: Schema, asked: OfPersons) -> Schema:
     if asked.unit == ROW:
         return schema.with_unit(None) if schema.unit is not None else schema
     given, unit = unit_asked(asked), schema.unit
-    if asked.unit is None:
-        if unit is None and given:
-            name, value = next(iter(given.items()))
-            raise UsageError(
-                f"--{name.replace('_', '-')} ({value}) can only be given with --unit, the column "
-                "that identifies persons"
-            )
-        if unit is None or not given:
-            return schema
-        return schema.with_unit(Unit(**{**unit.model_dump(), **given}))
-    known = unit.model_dump() if unit is not None and unit.column == asked.unit else {}
+    if not given:
+        return schema
+    known = unit.model_dump() if unit and asked.unit in (None, unit.column) else {}
     made: dict[str, Any] = {**known, **given}
+    if "column" not in made:
+        name, value = next(iter(given.items()))
+        raise UsageError(
+            f"--{name.replace('_', '-')} ({value}) can only be given with --unit, the column "
+            "that identifies persons"
+        )
     if (most := made.get("max_rows")) is None:
         raise UsageError(
             f"--unit ({asked.unit}) needs --max-rows: how many rows of a person are counted at "

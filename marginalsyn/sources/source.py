@@ -455,8 +455,10 @@ def expand(name: str) -> list[Path]:
             raise DataError(f"data ({name}) must match at least one file: it matches none")
         return found
     files = sorted(near.name for near in path.parent.glob("*") if near.is_file())
-    known = like(path.name, files)
-    raise DataError(f"data ({name}) must be an existing file: there is none of this name{known}")
+    raise DataError(
+        f"data ({name}) must be an existing file: there is none of this name"
+        f"{like(path.name, files)}"
+    )
 
 
 def place_of_table(folder: Path, name: str) -> Path | None:
@@ -476,8 +478,10 @@ def file_kind(path: Path) -> str:
     suffix = Path(path.stem if packed else path).suffix.lower()
     if suffix in TEXT_SUFFIXES or (suffix == ".parquet" and not packed):
         return suffix
-    known = ", ".join((*SUFFIXES, *LISTED))
-    raise UsageError(f"data ({path.name}) must end in one of: {known}. Rename .txt, unpack .zip")
+    raise UsageError(
+        f"data ({path.name}) must end in one of: {', '.join((*SUFFIXES, *LISTED))}. Rename .txt, "
+        "unpack .zip"
+    )
 
 
 def read_header(path: Path, sep: str, encoding: str = "utf-8") -> list[str]:
@@ -523,7 +527,8 @@ def named_columns(names: Iterable[str], where: str, rename: bool = False) -> tup
         if not name.strip():
             raise DataError(
                 f"column {position} of {where} must have a name: name it in the first line, delete "
-                "titles above the line of names, or write the file without its row index"
+                "it if it is empty, delete titles above the line of names, or write the file "
+                "without its row index"
             )
         before = seen.setdefault(name.casefold(), name)
         if len(seen) == position:

@@ -112,9 +112,9 @@ def read_conditions(where: str | Mapping[str, Any], schema: Schema) -> dict[str,
         raise UsageError(f"where ({where!r}) must name a column and its value, as in 'age=40..50'")
     for name in given:
         if name not in schema.names:
-            names = ", ".join(schema.names)
             raise UsageError(
-                f"where ({name!r}) must name a column, one of {names}{like(name, schema.names)}"
+                f"where ({name!r}) must name a column, one of {', '.join(schema.names)}"
+                f"{like(name, schema.names)}"
             )
     return {name: _condition(schema.column(name), asked, spelt) for name, asked in given.items()}
 

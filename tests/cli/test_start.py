@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
 
-from marginalsyn import LinkedRelease, Schema
+from marginalsyn import LinkedRelease, Schema, infer_schema
 from marginalsyn.cli import start, start_forecast
 from marginalsyn.release.folder import Release
 
@@ -331,6 +331,37 @@ def test_columns_that_a_budget_cannot_keep_are_left_out_or_shortened(
     labels = Release.read(folder / "release").schema.column("icd").labels()
     assert {label[1:] for label in labels} <= {"", "10", "11", "12", "13", "THER"}
     assert len(labels) > 8
+
+
+def test_columns_of_which_noise_would_make_up_most_values_are_left_out(
+    folder: Path, run: Run
+) -> None:
+    rows = [f"{n % 5},{n % 2},{n * 31 % 97 if n % 80 == 0 else ''}" for n in range(800)]
+    (folder / "t.csv").write_text("\n".join(["a,b,rare", *rows]) + "\n")
+    asked = ("start", "t.csv", "--yes", "--method", "independent", "--holdout", 0, "--force")
+    said = run(*asked, "--eps", 0.5).stderr
+    assert "rare is left out: it is 99% missing, and noise would fill" in said
+    assert "rare is 99% missing" not in said
+    release = Release.read(folder / "release")
+    assert list(release.frame()) == ["a", "b"]
+    assert release.schema.drop_reasons == {"rare": "too few rows for its values"}
+    # It stays where it is asked for, and where the budget is large enough.
+    for more in (("--eps", 0.5, "--keep", "rare"), ("--eps", 300)):
+        said = run(*asked, "--dry-run", *more).stderr
+        assert "left out" not in said
+        assert "rare is 99% missing: little is worth its budget" in said
+
+
+def test_days_of_one_month_are_not_one_bin() -> None:
+    def bins(days: list[str]) -> object:
+        frame = pd.DataFrame({"day": days * 9, "x": [0.5, 1] * (9 * len(days) // 2)})
+        column = start_forecast.settled(infer_schema(frame)).column("day")
+        return column.bins, column.levels
+
+    assert bins([f"2024-01-{day:02}" for day in range(1, 11)]) == (16, 16)
+    assert bins([f"2024-{month:02}-15" for month in range(1, 13)]) == ("auto", 12)
+    assert bins([f"{year}-03-15" for year in range(2001, 2005)]) == ("quarter", 16)
+    assert bins([f"2024-01-05 {hour:02}:30:00" for hour in range(24)]) == (16, 16)
 
 
 def test_the_password_of_an_address_serves_the_evaluation_too(

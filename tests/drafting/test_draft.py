@@ -484,13 +484,57 @@ def test_numbers_that_mean_missing_stand_alone(values, code, clear, form, tmp_pa
 def test_a_row_in_place_of_the_header_is_refused(tmp_path):
     rows = pd.DataFrame({"a": range(18, 68), "b": list("xyzxy") * 10, "c": [0.5, 1.5] * 25})
     pd.concat([rows, rows]).to_csv(tmp_path / "t.csv", index=False, header=False)
-    with pytest.raises(DataError, match=r"'18', 'x' are also values.* seems to be a row"):
+    with pytest.raises(DataError, match=r"'18', 'x' could be values.* seems to be a row"):
         draft_schema(tmp_path / "t.csv")
     # Columns may be numbered, and the answers to a question may have its text.
     numbered = pd.DataFrame({str(name): [0, 1, 2, 3, 3] * 9 for name in range(4)})
     assert len(draft_schema(numbered).schema.columns) == 4
     ticked = pd.DataFrame({name: [name, None] * 15 for name in ("red", "green", "blue")})
     assert "red" in draft_schema(ticked.assign(n=[5, 6, 7] * 10)).schema.names
+
+
+def test_a_row_of_numbers_is_no_header(tmp_path):
+    path = tmp_path / "t.csv"
+    numbers = np.arange(60)
+    rows = pd.DataFrame({"73": numbers % 9, "0.274": numbers / 7, "11636": numbers % 30})
+    rows.to_csv(path, index=False)
+    with pytest.raises(DataError, match=r"'73', '0.274', '11636' could be values of their"):
+        draft_schema(path)
+    # Years are names.
+    rows.set_axis(["2019", "2020", "2021"], axis=1).to_csv(path, index=False)
+    assert draft_schema(path).schema.names == ["2019", "2020", "2021"]
+
+
+@pytest.mark.parametrize("lines", [1, 2])
+@pytest.mark.parametrize("kind", ["csv", "frame"])
+def test_lines_of_units_and_questions_below_the_names_are_refused(lines, kind, tmp_path):
+    rows = pd.DataFrame({"id": [f"A{n}" for n in range(40)]})
+    rows = rows.assign(age=np.arange(40) % 30, height=np.arange(40) / 7, sex=["m", "f"] * 20)
+    rows = rows.astype(str)
+    rows.loc[[0, 3], "height"] = None
+    units = pd.DataFrame([["", "years", "cm", ""], ["", "How old?", "How tall?", "Sex"]])[:lines]
+    whole = pd.concat([units.set_axis(rows.columns, axis=1), rows])
+    with pytest.raises(DataError, match=r"'years', 'cm' stand above numbers.* Delete that line"):
+        draft_schema(as_source(whole, kind, tmp_path))
+    # Words in a row like others, or in one column, are values.
+    for name, text in (("age", "refused"), ("height", "<100")):
+        odd = rows.copy()
+        odd.loc[0, name] = text
+        assert len(draft_schema(as_source(odd, kind, tmp_path)).schema.columns) > 2
+    odd.loc[0, ["age", "height"]] = "NA"
+    draft_schema(as_source(odd, kind, tmp_path))
+
+
+def test_numbers_of_six_decimals_stay_so():
+    frame = pd.DataFrame({"lat": np.round(52 + np.arange(60) / 7, 6), "x": [0.1, 0.25] * 30})
+    schema = infer_schema(frame)
+    assert [column.decimals for column in schema.columns] == [6, 2]
+
+
+def test_answers_to_a_statement_are_in_order():
+    words = ["Agree", "Strongly disagree", "Neither agree nor disagree", "Disagree"]
+    column = infer_schema(pd.DataFrame({"q": words * 9})).column("q")
+    assert (column.kind, column.categories) == ("ordinal", tuple(words[n] for n in (1, 3, 2, 0)))
 
 
 def test_groups_with_a_limit_are_no_numbers():
