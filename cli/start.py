@@ -78,9 +78,8 @@ def brought(data: str, notes: Notes) -> str:
                 with open(os.open(part, flags, 0o600), "wb") as target:
                     shutil.copyfileobj(found, target)
                 if found.length:  # what was announced and did not come
-                    raise DataError(
-                        f"data ({path}) came cut short by {found.length:,} bytes: try again"
-                    )
+                    short = f"came cut short by {found.length:,} bytes"
+                    raise DataError(f"data ({path}) {short}: try again")
                 part.replace(path)
             finally:
                 part.unlink(missing_ok=True)

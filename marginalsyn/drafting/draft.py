@@ -315,7 +315,7 @@ def _columns(
 
         spelt = keep(spelt)
         facts = survey(backend, spelt, progress)
-        if not any(fact.rows for fact in facts.values()):
+        if not rows:
             # A quote that is never closed takes all rows for one field.
             source.check_format()
             raise DataError(f"data ({source.name}) must have at least one row to draft from")

@@ -42,10 +42,8 @@ ORDERS = (
     ("xs", "s", "m", "l", "xl", "xxl", "xxxl"),
     ("i", "ii", "iii", "iv", "v", "vi"),
     ("first", "second", "third", "fourth", "fifth"),
-    (
-        *("strongly disagree", "disagree", "neither agree nor disagree", "neutral", "agree"),
-        "strongly agree",
-    ),
+    ("strongly disagree", "disagree", "neutral", "agree", "strongly agree"),
+    ("strongly disagree", "disagree", "neither agree nor disagree", "agree", "strongly agree"),
     ("young", "middle", "middle-aged", "old", "elderly"),
     ("poor", "fair", "good", "very good", "premium", "ideal"),
     ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"),
