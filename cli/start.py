@@ -186,7 +186,7 @@ class Start(Drafting, Operation[None]):
         from marginalsyn.cli import start_asking, start_forecast
         from marginalsyn.cli.screen import Notes
         from marginalsyn.contract import make_config
-        from marginalsyn.operations.linked_draft import holds_several, table_of
+        from marginalsyn.drafting.linked_draft import holds_several, table_of
         from marginalsyn.people.tree import LinkedSchema
         from marginalsyn.privacy.budget import Budget
         from marginalsyn.privacy.zcdp import DEFAULT_DELTA

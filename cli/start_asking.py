@@ -18,6 +18,7 @@ from marginalsyn.cli.start import Start
 from marginalsyn.cli.start_forecast import LEAK, PUBLIC, prompt, prompt_most
 from marginalsyn.drafting.draft import Draft, described, draft_schema
 from marginalsyn.drafting.drafted import KINDS
+from marginalsyn.drafting.linked_draft import LinkedDraft, draft_linked, read_tables
 from marginalsyn.errors import MarginalsynError, UsageError
 from marginalsyn.operations.drafting import (
     asked_of,
@@ -26,10 +27,10 @@ from marginalsyn.operations.drafting import (
     refuse_useless,
     repeats_caution,
     verdicts,
+    verdicts_of_linked,
     with_unit_asked,
 )
 from marginalsyn.operations.generate import Generate
-from marginalsyn.operations.linked_draft import LinkedDraft, draft_linked, read_tables
 from marginalsyn.operations.operation import Facts
 from marginalsyn.operations.origins import labelled, shown_name, with_unit
 from marginalsyn.people.tree import LinkedSchema
@@ -285,9 +286,8 @@ def prepared_linked(
 
 
 def _show(draft: LinkedDraft, notes: Notes) -> None:
-    notes.say(draft.verdicts())
-    notes.say()
-    notes.say(draft.links())
+    for block in verdicts_of_linked(draft):
+        notes.say(block)
     notes.warn_all(draft.remarks)
 
 

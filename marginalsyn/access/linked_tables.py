@@ -13,11 +13,13 @@ from collections.abc import Mapping
 from functools import cached_property, partial
 from itertools import starmap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ibis
 import numpy as np
+import pandas as pd
 
+from marginalsyn.access.prepaid_budget import PrepaidBudget
 from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.access.rows import PrivateRows
 from marginalsyn.errors import DataError, SchemaError, UsageError
@@ -26,6 +28,7 @@ from marginalsyn.people.views import View, count_name, person_columns, persons_s
 from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.records.ledger import Ledger
 from marginalsyn.sources import counting
+from marginalsyn.sources.counting import Codes, Columns
 from marginalsyn.sources.databases import open_urls, shown_url
 from marginalsyn.sources.holdout import Holdout
 from marginalsyn.sources.linked_views import KEY, LINK, Forest
@@ -37,12 +40,6 @@ from marginalsyn.table.engine import Connection, engine_errors, store
 from marginalsyn.table.schema import Schema
 from marginalsyn.table.unit import Unit
 from marginalsyn.validation import like, shorten
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from marginalsyn.access.prepaid_budget import PrepaidBudget
-    from marginalsyn.sources.counting import Codes, Columns
 
 
 class PersonsTable(PrivateTable):

@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,14 +14,11 @@ from marginalsyn.errors import BudgetError, UsageError
 from marginalsyn.libraries import took_part, used_libraries
 from marginalsyn.privacy.charges import GDP, ZCDP, Approximate, Charge, Neighbours, Pure, covers
 from marginalsyn.privacy.gdp import amount_of, mu_of_amount, pure_mu, selection_mu
-from marginalsyn.privacy.streams import PostStream
+from marginalsyn.privacy.laws import Law
+from marginalsyn.privacy.noise import Noise
+from marginalsyn.privacy.streams import Key, PostStream, SecretStream
 from marginalsyn.privacy.zcdp import exponential_rho
 from marginalsyn.records.runs import Answer, Journal
-
-if TYPE_CHECKING:
-    from marginalsyn.privacy.laws import Law
-    from marginalsyn.privacy.noise import Noise
-    from marginalsyn.privacy.streams import Key, SecretStream
 
 # Amounts that are prepaid and spent: those of GDP charges in mu^2 / 2, with what they promise in
 # zCDP, which may be less; rho; eps of bounded range and of others; a delta by itself.

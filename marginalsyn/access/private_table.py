@@ -10,13 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import ibis
+import numpy as np
+import pandas as pd
 
 from marginalsyn.access.prepaid_budget import PrepaidBudget, ReplayedNoise
 from marginalsyn.access.rows import PrivateRows, RowBatch
 from marginalsyn.access.visit import Visit
 from marginalsyn.errors import SchemaError, UsageError, explained
 from marginalsyn.privacy.charges import Charge, Neighbours
+from marginalsyn.privacy.noise import Noise
 from marginalsyn.privacy.zcdp import DEFAULT_DELTA
 from marginalsyn.records.entries import ROWS
 from marginalsyn.records.ledger import Ledger
@@ -25,16 +30,9 @@ from marginalsyn.sources.holdout import Holdout
 from marginalsyn.sources.persons import ADDED
 from marginalsyn.sources.source import Source, open_source, trace_of
 from marginalsyn.table.codec import Codec
+from marginalsyn.table.frames import TextForm
+from marginalsyn.table.schema import Schema
 from marginalsyn.validation import like, shorten
-
-if TYPE_CHECKING:
-    import ibis
-    import numpy as np
-    import pandas as pd
-
-    from marginalsyn.privacy.noise import Noise
-    from marginalsyn.table.frames import TextForm
-    from marginalsyn.table.schema import Schema
 
 __all__ = ["STAMP", "PrivateTable", "Unprotected", "Visit"]
 

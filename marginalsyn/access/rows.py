@@ -9,14 +9,16 @@ import math
 from collections.abc import Iterator, Sequence
 from functools import cache, cached_property, lru_cache, partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+import ibis
 import numpy as np
+import pandas as pd
 from ibis.expr.operations import DatabaseTable
 
 from marginalsyn.errors import UsageError
 from marginalsyn.sources import counting, persons
-from marginalsyn.sources.counting import Weighing
+from marginalsyn.sources.counting import Codes, Columns, Maps, Weighing
 from marginalsyn.sources.holdout import Holdout
 from marginalsyn.sources.source import Source
 from marginalsyn.table.codec import Codec
@@ -24,14 +26,8 @@ from marginalsyn.table.columns import CategoricalColumn
 from marginalsyn.table.encoding import plain, text_key
 from marginalsyn.table.engine import Connection, engine_errors, private_engine
 from marginalsyn.table.moments import with_parts
+from marginalsyn.table.schema import Schema
 from marginalsyn.table.unit import Unit
-
-if TYPE_CHECKING:
-    import ibis
-    import pandas as pd
-
-    from marginalsyn.sources.counting import Codes, Columns, Maps
-    from marginalsyn.table.schema import Schema
 
 # A marginal of more cells would not fit in memory; which one is asked for is public.
 MOST_CELLS = 2**27

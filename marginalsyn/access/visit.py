@@ -11,28 +11,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from marginalsyn.access.prepaid_budget import bare_noise
+from marginalsyn.access.prepaid_budget import PrepaidBudget, bare_noise
+from marginalsyn.access.rows import PrivateRows, RowBatch
 from marginalsyn.contract import Measurement
 from marginalsyn.errors import BudgetError, UsageError
 from marginalsyn.libraries import record_libraries, took_part
 from marginalsyn.privacy.charges import Charge, Neighbours
-from marginalsyn.privacy.laws import DiscreteGaussian
-from marginalsyn.privacy.noise import UNRECORDED, samplers, used_of
+from marginalsyn.privacy.laws import DiscreteGaussian, Gaussian, Law
+from marginalsyn.privacy.noise import UNRECORDED, Noise, Sampler, samplers, used_of
 from marginalsyn.privacy.rounded_normal import RoundedGaussian
 from marginalsyn.privacy.selection import union_delta
+from marginalsyn.sources.counting import Columns
 from marginalsyn.table.codec import Codec
+from marginalsyn.table.schema import Schema
 
 if TYPE_CHECKING:
-    from marginalsyn.access.prepaid_budget import PrepaidBudget
-    from marginalsyn.access.rows import PrivateRows, RowBatch
     from marginalsyn.graphical.reference import Reference
-    from marginalsyn.privacy.laws import Gaussian, Law
-    from marginalsyn.privacy.noise import Noise, Sampler
-    from marginalsyn.sources.counting import Columns
-    from marginalsyn.table.schema import Schema
 
-    Judge = Callable[[Sequence[Measurement], Schema], None]
-
+Judge = Callable[[Sequence[Measurement], Schema], None]
 BATCH_ROWS = 65536
 # Distributions that are not named as ibis names the engine.
 _ENGINES = {"postgres": "psycopg"}

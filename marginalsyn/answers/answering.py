@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,12 +27,10 @@ from marginalsyn.contract import plain
 from marginalsyn.errors import UsageError
 from marginalsyn.progress import Progress
 from marginalsyn.registry import part
+from marginalsyn.release.folder import Release
 from marginalsyn.release.linked import LinkedRelease, TableRelease
 from marginalsyn.table.codec import Codec
-
-if TYPE_CHECKING:
-    from marginalsyn.release.folder import Release
-    from marginalsyn.table.schema import Schema
+from marginalsyn.table.schema import Schema
 
 NOT_MEASURED, NOTHING_KNOWN = "not measured by this release", "nothing known"
 _EMPTY = (

@@ -9,20 +9,16 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from marginalsyn.contract import Measurement
+from marginalsyn.contract import Measurement, Model
 from marginalsyn.errors import ReleaseError
 from marginalsyn.generators.privbayes import conditional
 from marginalsyn.graphical import model as pgm
 from marginalsyn.graphical.bayes_net import BayesNet
 from marginalsyn.graphical.compression import Compression
 from marginalsyn.graphical.estimation import project_to_simplex
-
-if TYPE_CHECKING:
-    from marginalsyn.contract import Model
 
 # No column of a schema has this in its name.
 _MARK = "\x1f"

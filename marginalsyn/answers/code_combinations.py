@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from marginalsyn.table.numeric import IntegerColumn, NumberColumn, Shape
-
-if TYPE_CHECKING:
-    from marginalsyn.table.schema import Schema
+from marginalsyn.table.schema import Schema
 
 # More combinations than this are represented by as many rows.
 MOST_CELLS = 200_000

@@ -12,7 +12,7 @@ import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from marginalsyn.answers.code_combinations import (
 )
 from marginalsyn.answers.noisy_marginals import NoisyMarginal, fit, observed
 from marginalsyn.answers.projection import project
+from marginalsyn.contract import Measurement, Model
 from marginalsyn.errors import UsageError
 from marginalsyn.graphical import model as pgm
 from marginalsyn.graphical.chain_model import ChainModel, extend, read_fitted
@@ -40,10 +41,7 @@ from marginalsyn.release.folder import Release
 from marginalsyn.release.staging import as_written
 from marginalsyn.table.keeping import Following
 from marginalsyn.table.numeric import NumberColumn
-
-if TYPE_CHECKING:
-    from marginalsyn.contract import Measurement, Model
-    from marginalsyn.table.schema import Schema
+from marginalsyn.table.schema import Schema
 
 Target = Literal["population", "table"]
 TARGETS = get_args(Target)

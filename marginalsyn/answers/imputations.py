@@ -23,7 +23,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -41,14 +41,12 @@ from marginalsyn.errors import DataError, UsageError
 from marginalsyn.graphical.estimation import draw_possible
 from marginalsyn.graphical.soft_rows import SoftTable
 from marginalsyn.progress import Progress, Silent
+from marginalsyn.release.folder import Release
 from marginalsyn.release.staging import staged
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.frames import write_csv
 from marginalsyn.table.keeping import with_followers
 from marginalsyn.table.unit import draw_rows
-
-if TYPE_CHECKING:
-    from marginalsyn.release.folder import Release
 
 INDEX = "imputations.json"
 FITTED = "fitted.csv"

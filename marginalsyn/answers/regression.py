@@ -6,12 +6,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from marginalsyn.answers.code_combinations import CodeCombinations
+from marginalsyn.answers.estimation import Problem
+from marginalsyn.answers.evidence import Evidence
 from marginalsyn.answers.families import FAMILIES, Family, Name
 from marginalsyn.answers.quantities import (
     Estimates,
@@ -25,10 +27,6 @@ from marginalsyn.answers.quantities import (
 from marginalsyn.errors import MissingExtraError, UsageError
 from marginalsyn.table.numeric import NumberColumn
 from marginalsyn.table.schema import Schema
-
-if TYPE_CHECKING:
-    from marginalsyn.answers.estimation import Problem
-    from marginalsyn.answers.evidence import Evidence
 
 # A pull towards zero of this many rows, so that a coefficient without data is finite, and not more.
 _PULL = 1e-9

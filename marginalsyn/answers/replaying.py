@@ -27,15 +27,16 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from marginalsyn.access.private_table import PrivateTable
+from marginalsyn.answers.estimation import Problem
 from marginalsyn.answers.evidence import Evidence, Target
 from marginalsyn.answers.noisy_marginals import NoisyMarginal
 from marginalsyn.answers.regression import Risk
-from marginalsyn.contract import make_config
+from marginalsyn.contract import Measurement, make_config
 from marginalsyn.errors import UsageError
 from marginalsyn.graphical import model as pgm
 from marginalsyn.host import generate
@@ -43,16 +44,12 @@ from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import GDP, ZCDP, Pure
 from marginalsyn.privacy.noise import make_noise
 from marginalsyn.progress import Progress, Silent
+from marginalsyn.release.folder import Release
 from marginalsyn.release.linked import PersonsRelease, TableRelease
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.keeping import with_followers
+from marginalsyn.table.schema import Schema
 from marginalsyn.weights.columns import check_bought, columns_of, read_bought
-
-if TYPE_CHECKING:
-    from marginalsyn.answers.estimation import Problem
-    from marginalsyn.contract import Measurement
-    from marginalsyn.release.folder import Release
-    from marginalsyn.table.schema import Schema
 
 # A model that grows by more than this is not fitted again and again in good time.
 _MOST_GROWTH = 1.25

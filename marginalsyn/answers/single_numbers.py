@@ -13,12 +13,12 @@ the eigenvalues of the covariance of sampling and noise (Rao and Scott 1981).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.stats import chi2
 
 from marginalsyn.answers.code_combinations import CodeCombinations, inside
+from marginalsyn.answers.estimation import Problem
 from marginalsyn.answers.quantities import (
     Estimates,
     Interval,
@@ -32,9 +32,6 @@ from marginalsyn.answers.subgroups import MOST_GROUPS
 from marginalsyn.errors import UsageError
 from marginalsyn.table.numeric import IntegerColumn, NumberColumn
 from marginalsyn.table.schema import Schema
-
-if TYPE_CHECKING:
-    from marginalsyn.answers.estimation import Problem
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
 from marginalsyn.answers.code_combinations import CodeCombinations
+from marginalsyn.answers.estimation import Problem
 from marginalsyn.answers.quantities import (
     MOST_TERMS,
     Estimates,
@@ -23,9 +24,6 @@ from marginalsyn.answers.quantities import (
 )
 from marginalsyn.errors import UsageError
 from marginalsyn.table.schema import Schema
-
-if TYPE_CHECKING:
-    from marginalsyn.answers.estimation import Problem
 
 Kind = Literal["mean", "share", "count", "total"]
 # Groups of one question, and numbers in its largest array.

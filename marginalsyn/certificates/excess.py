@@ -65,8 +65,6 @@ class Certificate:
     radius: float
     degree: int
     eta: float
-    label_error: float
-    product_errors: Mapping[int, float]
 
     @property
     def informative(self) -> bool:
@@ -101,7 +99,7 @@ def bound_excess(
     ]
     best = min(options, key=lambda p: _even_part(p, product_errors))
     bound = radius * label_error + _even_part(best, product_errors) + gap
-    return Certificate(bound, radius, best.degree, best.eta, label_error, dict(product_errors))
+    return Certificate(bound, radius, best.degree, best.eta)
 
 
 def taylor(radius: float) -> Polynomial:

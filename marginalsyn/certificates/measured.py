@@ -314,14 +314,20 @@ def verify(path: str | Path) -> list[str]:
         >>> verify("release")
         []
     """
+    return examine(path)[0]
+
+
+def examine(path: str | Path) -> tuple[list[str], list[str]]:
+    """The same, and the files that say in other words what is promised, where nothing is wrong."""
     try:
         with as_written(f"release ({path})"):
-            if found := check_folder(path):
-                return found
+            found, changed = check_folder(path)
+            if found:
+                return found, changed
             release = (TableRelease if is_linked_release(path) else Release).read(path)
             if MOMENTS in release.statement.files:
                 moments = needed_part(MOMENT_CERTIFICATE, f"the check of {MOMENTS}")
                 found = moments.problems(release)
-            return found + measured_problems(release)
+            return found + measured_problems(release), changed
     except MarginalsynError as error:
-        return [str(error)]
+        return [str(error)], []

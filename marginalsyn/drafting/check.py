@@ -8,24 +8,22 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import ibis.expr.types as ir
 import numpy as np
 
 from marginalsyn.drafting.survey import frequent, lots, numbers_of
 from marginalsyn.errors import SchemaError
+from marginalsyn.table import encoding
 from marginalsyn.table.columns import CategoricalColumn, ListedColumn
+from marginalsyn.table.engine import Connection, engine_errors
 from marginalsyn.table.keeping import Values, cells_of
 from marginalsyn.table.moments import MomentColumn
 from marginalsyn.table.numeric import IntegerColumn, NumberColumn
 from marginalsyn.table.rules import quantity_of, quoted, unit_of
 from marginalsyn.table.schema import AnyColumn, Schema
 from marginalsyn.validation import like
-
-if TYPE_CHECKING:
-    import ibis.expr.types as ir
-
-    from marginalsyn.table.engine import Connection
 
 MOST_EXAMPLES = 5
 
@@ -124,7 +122,6 @@ def check_data(data: Any, schema: Schema, *, sep: str | None = None) -> list[Col
         ["1 above the upper bound: clipped into '2'"]
     """
     from marginalsyn.sources.source import open_source
-    from marginalsyn.table.engine import engine_errors
 
     source = open_source(data, sep=sep, **schema.reading)
     columns = [column for column in schema.columns if column.name not in schema.derived]
@@ -150,8 +147,6 @@ def values_of_rows(
 ) -> Values:
     """The codes and the numbers of a table's rows."""
     from marginalsyn.sources.source import open_source
-    from marginalsyn.table import encoding
-    from marginalsyn.table.engine import engine_errors
 
     source = open_source(data, sep=sep, **schema.reading)
     connection, tokens = source.connect(), schema.missing_tokens
@@ -170,7 +165,6 @@ def _check(
     connection: Connection, columns: Sequence[AnyColumn], schema: Schema
 ) -> Iterator[ColumnCheck]:
     """The checks of some columns, by one query and one for every column with strange values."""
-    from marginalsyn.table import encoding
 
     plain = encoding.read(connection.table, columns)
     conditions = [_conditions(plain, at, c, schema) for at, c in enumerate(columns)]
@@ -196,7 +190,6 @@ def _conditions(
     plain: ir.Table, place: int, column: AnyColumn, schema: Schema
 ) -> dict[str, ir.BooleanValue]:
     """The Boolean expressions whose rows are counted."""
-    from marginalsyn.table import encoding
 
     value = plain[f"value{place}"]
     tokens = [*schema.missing_tokens, *column.missing_tokens]

@@ -6,8 +6,9 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import ibis.expr.types as ir
 import numpy as np
 
 from marginalsyn.drafting.check import ColumnCheck, check_data, layout_problems
@@ -32,18 +33,15 @@ from marginalsyn.drafting.survey import Facts, frequent, lots, numbers_of, surve
 from marginalsyn.drafting.tails import CODES, Ends, ends_of, tail_bins
 from marginalsyn.errors import DataError, SchemaError
 from marginalsyn.progress import Progress, Silent
+from marginalsyn.sources.source import Source, find_encoding, open_source
+from marginalsyn.table import encoding
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn, Column
+from marginalsyn.table.engine import engine_errors, kept
 from marginalsyn.table.moments import MomentColumn
 from marginalsyn.table.numeric import NumericColumn
 from marginalsyn.table.schema import MISSING_TOKENS, Schema
 from marginalsyn.validation import like
-
-if TYPE_CHECKING:
-    import ibis.expr.types as ir
-
-    from marginalsyn.sources.source import Source
-
 
 # A file is read once and kept where it has up to so many values, and else once a column.
 MOST_KEPT = 2**25
@@ -179,7 +177,6 @@ def draft_schema(
         >>> draft_schema(frame).verdicts[0].why
         'dates written %d.%m.%Y'
     """
-    from marginalsyn.sources.source import find_encoding, open_source
 
     wanted = {**dict.fromkeys(keep, ""), **(kinds or {})}
     how: Any = {"encoding": encoding or find_encoding(data), "rename_duplicates": rename_duplicates}
@@ -236,7 +233,6 @@ def described(data: Any, schema: Schema, *, sep: str | None = None) -> Draft:
     Raises:
         SchemaError: the table has other columns.
     """
-    from marginalsyn.sources.source import open_source
 
     source = open_source(data, sep=sep, **schema.reading)
     if problems := layout_problems(source.columns, schema):
@@ -296,8 +292,6 @@ def _columns(
     progress: Progress,
 ) -> _Surveyed:
     """Every column that can be described, as drafted, and what the rows say of it."""
-    from marginalsyn.table import encoding
-    from marginalsyn.table.engine import engine_errors, kept
 
     connection = source.connect()
     names = [name for name in source.columns if name not in source.nested]
@@ -414,7 +408,6 @@ def _ends_of_numbers(
     backend: Any, spelt: ir.Table, facts: Mapping[str, Facts], asked: Mapping[str, Sequence[float]]
 ) -> dict[str, Ends]:
     """The ends of plain numbers, where the least or the largest may mean missing."""
-    from marginalsyn.table import encoding
 
     codes = {*map(float, CODES)}
     odd = [

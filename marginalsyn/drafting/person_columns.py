@@ -7,16 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from marginalsyn.drafting.drafted import IDENTIFIER
 from marginalsyn.drafting.guess import MOST_CATEGORIES
 from marginalsyn.drafting.survey import numbers_of
 from marginalsyn.sources.persons import written
+from marginalsyn.table.engine import engine_errors
+from marginalsyn.table.schema import Schema
 from marginalsyn.table.unit import persons_columns
-
-if TYPE_CHECKING:
-    from marginalsyn.table.schema import Schema
 
 # An identifier that is not called like a person's must repeat so often to be one.
 OFTEN = 1.2
@@ -93,7 +92,6 @@ def find_person_columns(
         '2 values in 3 rows, 1.5 rows for each'
     """
     from marginalsyn.sources.source import open_source
-    from marginalsyn.table.engine import engine_errors
 
     source = open_source(data, **how)
     wanted = [n for n in (source.columns if names is None else names) if n not in source.nested]
@@ -121,7 +119,6 @@ def check_unit(data: Any, schema: Schema, *, sep: str | None = None) -> UnitChec
         1
     """
     from marginalsyn.sources.source import open_source
-    from marginalsyn.table.engine import engine_errors
 
     unit, source = schema.unit, open_source(data, sep=sep, **schema.reading)
     assert unit is not None

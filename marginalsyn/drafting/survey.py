@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import ibis.expr.types as ir
 
 from marginalsyn.drafting.guess import MOST_CATEGORIES
+from marginalsyn.progress import Progress
 from marginalsyn.table.schema import MISSING_TOKENS
-
-if TYPE_CHECKING:
-    import ibis.expr.types as ir
-
-    from marginalsyn.progress import Progress
 
 MOST_DECIMALS = 6
 MOST_TEXTS = 3000

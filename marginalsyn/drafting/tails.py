@@ -9,15 +9,13 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import ibis.expr.types as ir
 import numpy as np
 
 from marginalsyn.drafting.survey import lots, numbers_of
 from marginalsyn.table.numeric import NumberColumn, NumericColumn, Shape
-
-if TYPE_CHECKING:
-    import ibis.expr.types as ir
 
 # Numbers that tables have in place of a missing value.
 CODES = (

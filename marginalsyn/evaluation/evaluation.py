@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -32,9 +33,6 @@ from marginalsyn.release.linked import LinkedRelease
 from marginalsyn.release.staging import check_outside
 from marginalsyn.table.arrow import in_pandas
 from marginalsyn.table.schema import Schema
-
-if TYPE_CHECKING:
-    from os import PathLike
 
 # From so many rows times codes on, linear algebra and trees may use every core.
 THREADED_CELLS = 10**8

@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from marginalsyn.table.design import Task
+from marginalsyn.table.design import Task
 
 # Chances are kept this far from 0 and 1 before their logarithm is taken, as scikit-learn does.
 TINY = float(np.finfo(np.float64).eps)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
+from marginalsyn.access.visit import Visit
 from marginalsyn.contract import Measurement, Plan, Synthesis, option
 from marginalsyn.generators.batch_selection import (
     Chooser,
@@ -19,11 +19,8 @@ from marginalsyn.generators.marginals import MarginalKnobs, WorkloadGenerator
 from marginalsyn.generators.workload import Columns, model_pairs, not_yet_known
 from marginalsyn.graphical.one_way import OneWay
 from marginalsyn.privacy.budget import Budget
-
-if TYPE_CHECKING:
-    from marginalsyn.access.visit import Visit
-    from marginalsyn.progress import Progress
-    from marginalsyn.table.schema import Schema
+from marginalsyn.progress import Progress
+from marginalsyn.table.schema import Schema
 
 SELECT_SHARE = 0.1  # of each round's rho; the rest measures
 ROUNDS_PER_COLUMN = 16

@@ -7,10 +7,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
+from marginalsyn.access.visit import Visit
 from marginalsyn.contract import Model, Plan, Synthesis, option
 from marginalsyn.errors import UsageError
 from marginalsyn.generators.marginals import (
@@ -31,16 +33,9 @@ from marginalsyn.graphical.one_way import draw_frame
 from marginalsyn.graphical.soft_rows import SoftTable, fit_rows
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.zcdp import gaussian_sigma
-from marginalsyn.table.conditions import kept_rows
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from marginalsyn.access.visit import Visit
-    from marginalsyn.progress import Progress
-    from marginalsyn.table.conditions import Condition
-    from marginalsyn.table.schema import Schema
-
+from marginalsyn.progress import Progress
+from marginalsyn.table.conditions import Condition, kept_rows
+from marginalsyn.table.schema import Schema
 
 _NEAR = (
     "The public margins are fitted closely, not exactly: soft rows have as many numbers as rows."

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from marginalsyn.access.visit import Visit
 from marginalsyn.contract import Calibrated, Plan, Synthesis, option
 from marginalsyn.generators.aim import AIM, AIMConfig
 from marginalsyn.generators.batch_selection import NARROW
@@ -17,12 +18,9 @@ from marginalsyn.graphical.model import model_mb
 from marginalsyn.graphical.one_way import summarise_one_way
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.zcdp import gaussian_sigma
+from marginalsyn.progress import Progress
 from marginalsyn.table.design import is_quantity
-
-if TYPE_CHECKING:
-    from marginalsyn.access.visit import Visit
-    from marginalsyn.progress import Progress
-    from marginalsyn.table.schema import Schema
+from marginalsyn.table.schema import Schema
 
 # The label's weight where few rows rise above the noise, and where many do.
 FEW, MANY = 30.0, 20.0

@@ -11,10 +11,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from marginalsyn.access.visit import Visit
 from marginalsyn.certificates.marginal_bounds import Gap, Selection, aim_bounds
 from marginalsyn.contract import KNOWN, Measurement
 from marginalsyn.generators.candidate_errors import CandidateErrors, plain_scores, whole_scores
@@ -24,9 +25,6 @@ from marginalsyn.graphical.clique_forest import CliqueForest
 from marginalsyn.graphical.one_way import noise_l1
 from marginalsyn.graphical.sampling import MOST
 from marginalsyn.privacy.selection import ExponentialMechanism
-
-if TYPE_CHECKING:
-    from marginalsyn.access.visit import Visit
 
 # Up to so many columns marginals are chosen one by one, as published.
 NARROW = 40

@@ -9,16 +9,12 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from marginalsyn.access.visit import Visit
 from marginalsyn.generators.workload import Columns
-
-if TYPE_CHECKING:
-    from marginalsyn.access.visit import Visit
-    from marginalsyn.graphical.model import Fitted
-
+from marginalsyn.graphical.model import Fitted
 
 # Counts of the smallest marginals are kept, so many cells of them; the rest is counted each time.
 KEPT_CELLS = 1 << 26

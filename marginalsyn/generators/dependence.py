@@ -24,15 +24,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from marginalsyn.access.visit import Visit
 from marginalsyn.graphical.compression import compress_column
-
-if TYPE_CHECKING:
-    from marginalsyn.access.visit import Visit
-
 
 # Of every parent its column and the number of one of its levels, finest first; by column.
 Parents = tuple[tuple[int, int], ...]

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
+from marginalsyn.access.visit import Visit
 from marginalsyn.contract import Plan, Synthesis, option
 from marginalsyn.errors import UsageError
 from marginalsyn.generators.marginals import (
@@ -20,11 +20,8 @@ from marginalsyn.generators.marginals import (
 from marginalsyn.generators.workload import Columns, Workload, not_yet_known
 from marginalsyn.graphical import model as pgm
 from marginalsyn.privacy.budget import Budget
-
-if TYPE_CHECKING:
-    from marginalsyn.access.visit import Visit
-    from marginalsyn.progress import Progress
-    from marginalsyn.table.schema import Schema
+from marginalsyn.progress import Progress
+from marginalsyn.table.schema import Schema
 
 
 @dataclass(frozen=True, kw_only=True)

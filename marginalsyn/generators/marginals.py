@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
+from marginalsyn.access.visit import Visit
 from marginalsyn.contract import (
     MAX_ROWS,
     Calibrated,
@@ -38,15 +40,10 @@ from marginalsyn.graphical.private_pgm import fit_mbi, load_mbi
 from marginalsyn.graphical.reference import MODEL_MB
 from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.privacy.zcdp import gaussian_sigma
+from marginalsyn.progress import Progress
 from marginalsyn.table.codec import Codec
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from marginalsyn.access.visit import Visit
-    from marginalsyn.progress import Progress
-    from marginalsyn.table.conditions import Condition
-    from marginalsyn.table.schema import Schema
+from marginalsyn.table.conditions import Condition
+from marginalsyn.table.schema import Schema
 
 ROWS = option(
     None, "Number of synthetic rows. [default: a noisy estimate of the number of private rows]"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from marginalsyn.access.visit import Visit
 from marginalsyn.contract import Plan, Synthesis
 from marginalsyn.generators.batch_selection import forecast
 from marginalsyn.generators.candidate_errors import CandidateErrors
@@ -16,11 +16,8 @@ from marginalsyn.generators.marginals import ESTIMATOR, MERGE, MarginalConfig, M
 from marginalsyn.generators.workload import Columns, not_yet_known
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.selection import ExponentialMechanism
-
-if TYPE_CHECKING:
-    from marginalsyn.access.visit import Visit
-    from marginalsyn.progress import Progress
-    from marginalsyn.table.schema import Schema
+from marginalsyn.progress import Progress
+from marginalsyn.table.schema import Schema
 
 
 @dataclass(frozen=True, kw_only=True)

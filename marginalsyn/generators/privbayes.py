@@ -6,10 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
+from marginalsyn.access.visit import Visit
 from marginalsyn.contract import Measurement, Model, Plan, Synthesis, option
 from marginalsyn.errors import UsageError
 from marginalsyn.generators.dependence import Dependence, Parents, ParentSets, levels
@@ -22,13 +23,8 @@ from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Charge, Pure
 from marginalsyn.privacy.laws import DiscreteLaplace
 from marginalsyn.privacy.selection import ExponentialMechanism
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from marginalsyn.access.visit import Visit
-    from marginalsyn.progress import Progress
-    from marginalsyn.table.schema import Schema
+from marginalsyn.progress import Progress
+from marginalsyn.table.schema import Schema
 
 NOISES = ("gaussian", "laplace")
 # Of the combinations of a table, however large the budget.

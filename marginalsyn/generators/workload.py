@@ -13,18 +13,15 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from marginalsyn.contract import Measurement
 from marginalsyn.errors import UsageError
 from marginalsyn.graphical import model as pgm
 from marginalsyn.graphical.one_way import OneWay
 from marginalsyn.validation import like
-
-if TYPE_CHECKING:
-    from marginalsyn.contract import Measurement
-
 
 Columns = tuple[str, ...]
 _NONE: Mapping[str, str] = MappingProxyType({})

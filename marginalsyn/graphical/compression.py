@@ -11,16 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from marginalsyn.contract import Measurement
 from marginalsyn.graphical.estimation import round_counts
 from marginalsyn.graphical.junction_tree import triangulate
-
-if TYPE_CHECKING:
-    from marginalsyn.table.schema import Schema
+from marginalsyn.table.schema import Schema
 
 Zero = tuple[tuple[str, ...], np.ndarray]
 """Columns, and a mask over their codes."""

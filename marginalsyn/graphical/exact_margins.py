@@ -9,16 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from marginalsyn.contract import Measurement
+from marginalsyn.graphical.model import Fitted
 from marginalsyn.graphical.targets import Layout
-
-if TYPE_CHECKING:
-    from marginalsyn.graphical.model import Fitted
-    from marginalsyn.table.schema import Schema
+from marginalsyn.table.schema import Schema
 
 # The purpose of a marginal that is public: nothing was measured for it.
 PUBLIC = "public margin"

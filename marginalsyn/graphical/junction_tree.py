@@ -26,11 +26,6 @@ class EliminationTree:
     order: tuple[int, ...]
     separators: tuple[tuple[int, ...], ...]
 
-    @property
-    def parents(self) -> tuple[int, ...]:
-        """The bucket that each bucket's message goes to; -1 for a root."""
-        return tuple(separator[0] if separator else -1 for separator in self.separators)
-
     def bucket(self, column: int) -> tuple[int, ...]:
         """The column and its separator."""
         return (column, *self.separators[column])

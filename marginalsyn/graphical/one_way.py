@@ -6,10 +6,12 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
+import pandas as pd
 
+from marginalsyn.access.visit import Visit
 from marginalsyn.contract import KNOWN, Measurement
 from marginalsyn.graphical.compression import (
     Compression,
@@ -28,12 +30,7 @@ from marginalsyn.graphical.estimation import (
 from marginalsyn.graphical.exact_margins import EXACT, PUBLIC, public_answers, public_columns
 from marginalsyn.graphical.reference import CodedReference, ReferenceModel, trusted
 from marginalsyn.table.codec import Codec
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from marginalsyn.access.visit import Visit
-    from marginalsyn.table.schema import Schema
+from marginalsyn.table.schema import Schema
 
 # How readily codes are merged where nobody says: from the first level on, until the noise on a
 # column's mean pair is at most so many times the rows.

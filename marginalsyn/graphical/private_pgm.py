@@ -10,18 +10,15 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from marginalsyn.errors import DataError, MissingExtraError
 from marginalsyn.graphical.estimation import estimate_total
 from marginalsyn.graphical.model import Fitted, fit
-from marginalsyn.graphical.targets import Layout, merge
+from marginalsyn.graphical.targets import Layout, Measured, merge
 from marginalsyn.libraries import took_part
-
-if TYPE_CHECKING:
-    from marginalsyn.graphical.targets import Measured
 
 
 def load_mbi() -> Any:

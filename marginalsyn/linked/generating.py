@@ -23,10 +23,11 @@ import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from marginalsyn.access.visit import Judge, Visit
 from marginalsyn.contract import (
     KNOWN,
     Calibrated,
@@ -45,11 +46,8 @@ from marginalsyn.people.tree import LinkedSchema
 from marginalsyn.people.views import View, views_of
 from marginalsyn.privacy.charges import Charge, Neighbours
 from marginalsyn.privacy.zcdp import gaussian_sigma
+from marginalsyn.progress import Progress
 from marginalsyn.table.keeping import record_redrawn
-
-if TYPE_CHECKING:
-    from marginalsyn.access.visit import Judge, Visit
-    from marginalsyn.progress import Progress
 
 Columns = tuple[str, ...]
 # Persons that are drawn to count by, at least and at most.

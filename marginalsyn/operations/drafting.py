@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from marginalsyn.operations.origins import caution_of_rows, with_unit
 
 if TYPE_CHECKING:
     from marginalsyn.drafting.draft import Draft
+    from marginalsyn.drafting.linked_draft import LinkedDraft
     from marginalsyn.drafting.person_columns import PersonColumns
     from marginalsyn.table.schema import Schema
 
@@ -125,6 +126,30 @@ def verdicts(draft: Draft) -> Columns:
         for verdict in draft.verdicts
     ]
     return Columns(VERDICT_HEAD, rows, right=("codes", "fits"))
+
+
+def verdicts_of_linked(draft: LinkedDraft) -> Iterator[str | Columns]:
+    """A line for every column of every table, keys among them; then how tables are linked.
+
+    That is what each belongs to, in what order, and how many rows count.
+    """
+    rows: list[tuple[object, ...]] = []
+    links: list[tuple[object, ...]] = []
+    for table in draft.tree.tables:
+        for name in dict.fromkeys(table.keys):
+            uses = [f"links to {table.parent}"] if name == table.link else []
+            uses += ["identifies its rows"] if name == table.key else []
+            rows.append((table.name, name, "key", "", "", "", f"{', '.join(uses)}; made new"))
+        own = draft.drafts.get(table.name)
+        rows += [(table.name, *row) for row in verdicts(own).rows] if own else []
+        of = "the root: its rows are persons"
+        if table.parent is not None:
+            of = f"{table.parent}.{draft.tree.table(table.parent).key} by {table.link}"
+        links.append((table.name, table.key or "", of, table.order or "", table.max_children or ""))
+    yield Columns(("table", *VERDICT_HEAD), rows, right=("codes", "fits"))
+    yield ""
+    head = ("table", "key", "belongs to", "in the order of", "at most")
+    yield Columns(head, links, right=("at most",))
 
 
 def with_unit_asked(asked: OfPersons, schema: Schema, draft: Draft) -> Schema:

@@ -18,6 +18,8 @@ from marginalsyn.signatures import checked, speaking_python
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import pandas as pd
+
     from marginalsyn.access.private_table import PrivateTable
     from marginalsyn.answers.answering import Answers
     from marginalsyn.answers.evidence import Each, Target
@@ -86,6 +88,24 @@ class Asked:
         texts = (f"{own}{rows}", *(f"contrast({own}; {text}){rows}" for text in contrasts))
         return self.ask(*texts, **options)
 
+    weight = method(Weight)
+    certify = method(Certify)
+    evaluate = method(Evaluate)
+    report = method(Report)
+    plan_certificate = part(Certify, Certify.plan_certificate, "eps", "delta", "label")
+
+    def estimate(self, **asked: Any) -> pd.DataFrame:
+        """Estimates with honest intervals, one row each; see :func:`marginalsyn.estimate`.
+
+        Example:
+            >>> Release.read("release").estimate(mean="age")[["low", "high"]].shape
+            (1, 2)
+        """
+        from marginalsyn.answers.answering import estimate
+
+        with speaking_python():
+            return estimate(self, **asked).frame()  # type: ignore[arg-type]
+
 
 class LinkedRelease(Asked, linked.LinkedRelease):
     """A release of linked tables, with the commands as methods.
@@ -99,13 +119,6 @@ class LinkedRelease(Asked, linked.LinkedRelease):
         >>> release.estimate(mean="age")[["low", "high"]].shape
         (1, 2)
     """
-
-    weight = method(Weight)
-    certify = method(Certify)
-    evaluate = method(Evaluate)
-    report = method(Report)
-    plan_certificate = part(Certify, Certify.plan_certificate, "eps", "delta", "label")
-    estimate = folder.Release.estimate
 
     def after(self, found: Any) -> Any:
         """What a step returned; of an amended release all tables."""
@@ -132,11 +145,8 @@ class Release(Asked, folder.Release):
     # The table that this release was fitted to in this process.
     _table: PrivateTable | None = None
 
-    weight = method(Weight)
-    certify = method(Certify)
     steer = method(Steer)
     sample = method(Sample)
-    report = method(Report)
 
     def export(
         self,
@@ -159,7 +169,6 @@ class Release(Asked, folder.Release):
         """
         return method(find(COMMANDS, "export"))(self, to, values=values, out=out, force=force)
 
-    evaluate = method(Evaluate)
     plan_weights = part(
         Weight,
         Weight.plan_weights,
@@ -170,7 +179,6 @@ class Release(Asked, folder.Release):
         "delta",
         "allow_large_delta",
     )
-    plan_certificate = part(Certify, Certify.plan_certificate, "eps", "delta", "label")
 
     @classmethod
     @checked

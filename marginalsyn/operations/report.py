@@ -199,19 +199,18 @@ class Verify(OfRelease[list[str]]):
 
     def run(self, session: Session = PYTHON) -> Result[list[str]]:
         """List the problems of the release."""
-        from marginalsyn.certificates.measured import verify
-        from marginalsyn.release.folder import PRIVACY, changed_words
-        from marginalsyn.release.linked import open_release
+        from marginalsyn.certificates.measured import examine
+        from marginalsyn.release.folder import PRIVACY, open_folder
 
         path = self.folder()
-        problems, warnings = verify(path), []
+        (problems, changed), warnings = examine(path), []
         text = [f"{path}: {problem}" for problem in problems]
         if not problems:
-            statement = open_release(path).statement
+            _, statement = open_folder(path)
             warnings = [
                 f"{name} is not as this version writes it: it was edited, or another version wrote "
                 f"it. What counts is {PRIVACY}"
-                for name in changed_words(path)
+                for name in changed
             ]
             warnings += statement.warnings
             text = [f"{path}: {len(statement.files)} files verified; {statement.total()}"]

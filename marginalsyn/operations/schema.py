@@ -13,6 +13,7 @@ from marginalsyn.operations.drafting import (
     asked_of,
     repeats_caution,
     verdicts,
+    verdicts_of_linked,
     with_unit_asked,
 )
 from marginalsyn.operations.groups import OfPersons, Writing, named, separator
@@ -79,7 +80,7 @@ class InferSchema(Writing, Drafting, Operation[Any]):
         """Read the rows, and write the draft."""
         from marginalsyn.drafting.check import propose_rules
         from marginalsyn.drafting.draft import draft_schema
-        from marginalsyn.operations.linked_draft import holds_several, table_of
+        from marginalsyn.drafting.linked_draft import holds_several, table_of
         from marginalsyn.table.schema import Schema
 
         self.check_new()
@@ -119,16 +120,15 @@ class InferSchema(Writing, Drafting, Operation[Any]):
 
     def _infer_linked(self, session: Session) -> Result[Any]:
         """Draft the schema of the tables in a folder."""
-        from marginalsyn.operations.linked_draft import draft_linked
+        from marginalsyn.drafting.linked_draft import draft_linked
         from marginalsyn.table.schema import DRAFT_WARNING
 
         with session.progress(None) as progress:
             progress.report("read", text=self.data)
             draft = draft_linked(self.data, sep=self.sep, **asked_of(self))
         text = [self.put(draft.tree.to_json())]
-        session.say(draft.verdicts())
-        session.say("")
-        session.say(draft.links())
+        for block in verdicts_of_linked(draft):
+            session.say(block)
         note = (
             "max_children is a public number that you know of such tables: it was not read off "
             "the rows"

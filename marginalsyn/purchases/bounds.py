@@ -11,10 +11,11 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from marginalsyn.access.visit import Visit
 from marginalsyn.drafting.tails import GRIDS, MOST_BINS, round_grid
 from marginalsyn.errors import SchemaError, UsageError
 from marginalsyn.purchases.purchase import grid_of, with_fields
@@ -22,9 +23,6 @@ from marginalsyn.purchases.quantiles import Grid, QuantilePurchase
 from marginalsyn.table.moments import MomentColumn
 from marginalsyn.table.numeric import IntegerColumn, NumberColumn
 from marginalsyn.table.schema import Schema
-
-if TYPE_CHECKING:
-    from marginalsyn.access.visit import Visit
 
 CELLS = 4096
 MOST_CELLS = 2**20

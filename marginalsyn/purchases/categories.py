@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from marginalsyn.access.visit import Visit
 from marginalsyn.errors import SchemaError, UsageError
 from marginalsyn.privacy.charges import Approximate, Charge
 from marginalsyn.privacy.selection import union_delta, union_threshold
@@ -21,9 +22,6 @@ from marginalsyn.purchases.purchase import Purchase, with_fields
 from marginalsyn.sources.persons import WHOLE
 from marginalsyn.table.columns import CategoricalColumn
 from marginalsyn.table.schema import Schema
-
-if TYPE_CHECKING:
-    from marginalsyn.access.visit import Visit
 
 # Of a budget's delta: what the categories may take.
 DELTA_SHARE = 0.2

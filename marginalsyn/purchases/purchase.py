@@ -10,21 +10,18 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
+from marginalsyn.access.private_table import PrivateTable
+from marginalsyn.access.visit import Visit
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Charge, Neighbours
-from marginalsyn.privacy.noise import samplers, used_of
+from marginalsyn.privacy.noise import Noise, samplers, used_of
+from marginalsyn.progress import Progress
+from marginalsyn.records.resume import RunRecorder
 from marginalsyn.table.schema import Schema
-
-if TYPE_CHECKING:
-    from marginalsyn.access.private_table import PrivateTable
-    from marginalsyn.access.visit import Visit
-    from marginalsyn.privacy.noise import Noise
-    from marginalsyn.progress import Progress
-    from marginalsyn.records.resume import RunRecorder
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,10 +21,10 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from marginalsyn.access.visit import Visit
 from marginalsyn.errors import UsageError
 from marginalsyn.privacy.charges import GDP, ZCDP, Charge, Cost, Neighbours
 from marginalsyn.privacy.gdp import amount_of, selection_mu
@@ -33,9 +33,6 @@ from marginalsyn.privacy.zcdp import exponential_eps, exponential_rho
 from marginalsyn.purchases.purchase import Purchase, whole_counts
 from marginalsyn.table.schema import Schema
 from marginalsyn.table.unit import MOST_ROWS, Unit
-
-if TYPE_CHECKING:
-    from marginalsyn.access.visit import Visit
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,19 +13,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from marginalsyn.access.visit import Visit
 from marginalsyn.errors import SchemaError
 from marginalsyn.privacy.charges import Charge
 from marginalsyn.privacy.zcdp import gaussian_rho, gaussian_sigma
 from marginalsyn.purchases.purchase import Purchase, grid_of, whole_counts, with_fields
 from marginalsyn.table.numeric import PRIVATE, IntegerColumn, NumberColumn, Shape
 from marginalsyn.table.schema import Schema
-
-if TYPE_CHECKING:
-    from marginalsyn.access.visit import Visit
 
 # Cells of a grid on which a value has no cell of its own.
 CELLS = 8192

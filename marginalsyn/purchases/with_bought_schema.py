@@ -5,25 +5,23 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from marginalsyn.access.visit import Visit
 from marginalsyn.contract import Calibrated, Plan, Synthesis
 from marginalsyn.errors import PluginError
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Approximate, Charge, Pure, SubsampledGaussian
 from marginalsyn.privacy.composition import compose
 from marginalsyn.privacy.gdp import eps_of_mu
+from marginalsyn.privacy.noise import Noise
 from marginalsyn.privacy.zcdp import eps_of, halve, rho_of
+from marginalsyn.progress import Progress
 from marginalsyn.purchases.categories import Categories
 from marginalsyn.purchases.purchase import Purchase, buy_all, charges_of
 from marginalsyn.purchases.shapes import Shapes
 from marginalsyn.table.keeping import with_followers
-
-if TYPE_CHECKING:
-    from marginalsyn.access.visit import Visit
-    from marginalsyn.privacy.noise import Noise
-    from marginalsyn.progress import Progress
-    from marginalsyn.table.schema import Schema
+from marginalsyn.table.schema import Schema
 
 # What a run buys by itself, in this order.
 KINDS: tuple[type[Purchase], ...] = (Categories, Shapes)

@@ -241,18 +241,6 @@ class Release(ReleaseFolder):
                 found.append(f"{PRIVACY} must name the public margins of {SCHEMA}")
         return found + self._common_problems(schema, weights)
 
-    def estimate(self, **asked: Any) -> pd.DataFrame:
-        """Estimates with honest intervals, one row each; see :func:`marginalsyn.estimate`.
-
-        Example:
-            >>> Release.read("release").estimate(mean="age")[["low", "high"]].shape
-            (1, 2)
-        """
-        # The answers stand above this room, and are reached as users reach them.
-        import marginalsyn
-
-        return marginalsyn.estimate(self, **asked).frame()
-
     # -- writing ----------------------------------------------------------------------------------
 
     @classmethod
@@ -373,11 +361,14 @@ def preflight(path: str | Path, force: bool = False) -> Path:
     return folder
 
 
-def check_folder(path: str | Path) -> list[str]:
+def check_folder(path: str | Path) -> tuple[list[str], list[str]]:
     """Check a release: hashes, files, the statement, rows against the schema, weights.
 
     The charges are added up again, and what the statement says of its guarantee, noise and versions
     is derived again from the laws and libraries that it records.
+
+    Returns:
+        What is wrong, and the files that say in other words what the release is.
     """
     from marginalsyn.release.linked import LinkedRelease
 
@@ -394,14 +385,18 @@ def check_folder(path: str | Path) -> list[str]:
         except ReleaseError as error:
             problems.append(str(error))
     if problems:
-        return problems
+        return problems, []
     # The contents are worth reading only if the files are what they were.
     kind: Any = Release if statement.family is None else LinkedRelease
     release = kind.read(folder)
     release._files = recorded
-    changed = [name for name, kept in changed_words(path).items() if not kept]
-    problems = [f"{name} must state the guarantee in the words of {PRIVACY}" for name in changed]
-    return problems + release.problems()  # type: ignore[no-any-return]
+    changed = _changed_words(folder, statement)
+    problems = [
+        f"{name} must state the guarantee in the words of {PRIVACY}"
+        for name, kept in changed.items()
+        if not kept
+    ]
+    return problems + release.problems(), [*changed]
 
 
 def target(path: str | Path, force: bool) -> Path:
@@ -547,12 +542,11 @@ def _explained(folder: Path, statement: Statement) -> tuple[Explanation, dict[st
     return explanation, found
 
 
-def changed_words(path: str | Path) -> dict[str, bool]:
+def _changed_words(folder: Path, statement: Statement) -> dict[str, bool]:
     """The files that say in other words what a release is, and whether they state its guarantee.
 
     Files of another version cannot be compared with that: they count as if they did.
     """
-    folder, statement = open_folder(path)
     explanation, texts = _explained(folder, statement)
     other = version("marginalsyn") not in statement.versions.get("marginalsyn", "").split(" and ")
     found = {}

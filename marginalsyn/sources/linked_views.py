@@ -25,19 +25,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING
 
 import ibis
+import ibis.expr.types as ir
 
 from marginalsyn.people.tree import LinkedSchema, LinkedTable
 from marginalsyn.people.views import View, ViewColumn, own_columns, views_of
 from marginalsyn.sources.holdout import Holdout
 from marginalsyn.sources.persons import AMOUNT, ROOT, fingerprinted, keyed, shared, turn, written
 from marginalsyn.table import encoding
-
-if TYPE_CHECKING:
-    import ibis.expr.types as ir
-
 
 LINK, KEY, _PLACE, _TURN = (f"marginalsyn_{name}" for name in ("link", "key", "place", "turn"))
 # Amounts beyond it are beyond all bounds.

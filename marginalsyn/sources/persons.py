@@ -23,20 +23,16 @@ So one person more or less moves every marginal by ``WHOLE`` in l1, and by at mo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import ibis
+import ibis.expr.types as ir
 import numpy as np
 
 from marginalsyn.sources.holdout import hashed
 from marginalsyn.table.encoding import fields, number, plain, quantity, real, spelt
 from marginalsyn.table.numeric import IntegerColumn
 from marginalsyn.table.schema import Schema
-
-if TYPE_CHECKING:
-    import ibis.expr.types as ir
-
-    from marginalsyn.table.unit import SurveyWeight, Unit
+from marginalsyn.table.unit import SurveyWeight, Unit
 
 # A power of two: counts in units of a person are exact in double precision up to 2^33 persons.
 WHOLE = 2**20

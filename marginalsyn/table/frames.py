@@ -12,12 +12,14 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal
+from typing import IO, Any, Literal
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from pyarrow import parquet
 
+from marginalsyn.contract import Measurement
 from marginalsyn.errors import ReleaseError
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.columns import CategoricalColumn, text_of
@@ -25,9 +27,6 @@ from marginalsyn.table.moments import MomentColumn
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn, NumberColumn
 from marginalsyn.table.schema import AnyColumn, Schema
 from marginalsyn.validation import shown
-
-if TYPE_CHECKING:
-    from marginalsyn.contract import Measurement
 
 # Of a column that says nearly nothing: the share in one code, and what is needed to say so.
 MOSTLY = 0.8
@@ -304,7 +303,6 @@ def first_rows(path: Path, rows: int, form: TextForm = PLAIN_TEXT) -> pd.DataFra
         return pd.read_csv(
             path, dtype=str, keep_default_na=False, sep=form.sep, encoding=form.codec, nrows=rows
         )
-    from pyarrow import parquet
 
     with parquet.ParquetFile(path) as file:
         first = next(file.iter_batches(rows), None)
@@ -340,7 +338,6 @@ def read_csv(
 
 def read_parquet(path: Path, schema: Schema | None, keys: Sequence[str] = ()) -> pd.DataFrame:
     """Read what ``write_parquet`` wrote."""
-    from pyarrow import parquet
 
     try:
         about = parquet.read_metadata(path)

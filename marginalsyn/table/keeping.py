@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -31,9 +31,7 @@ from marginalsyn.table.rules import (
     mapped,
     read_rules,
 )
-
-if TYPE_CHECKING:
-    from marginalsyn.table.schema import AnyColumn, Schema
+from marginalsyn.table.schema import AnyColumn, Schema
 
 Values = tuple[np.ndarray, dict[str, np.ndarray]]
 """Codes of rows, and by numeric column their numbers."""

@@ -17,16 +17,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from marginalsyn.errors import UsageError, reason_of
+from marginalsyn.table.columns import Column
 from marginalsyn.table.numeric import NumberColumn
 from marginalsyn.validation import like, shown
-
-if TYPE_CHECKING:
-    from marginalsyn.table.columns import Column
 
 Zero = tuple[tuple[str, ...], np.ndarray]
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, reduce
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,10 +28,8 @@ from marginalsyn.table.conditions import (
 )
 from marginalsyn.table.moments import MomentColumn, TimeColumn
 from marginalsyn.table.numeric import ContinuousColumn, NumberColumn
+from marginalsyn.table.schema import AnyColumn
 from marginalsyn.validation import like, shown
-
-if TYPE_CHECKING:
-    from marginalsyn.table.schema import AnyColumn
 
 _TOKEN = re.compile(
     r"""\s*(?:(?P<name>"(?:[^"]|"")*")|(?P<text>'(?:[^']|'')*')|(?P<sign>->|<=|>=|!=|==|[=<>(){},+]|-(?=\s))"""

@@ -13,24 +13,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from marginalsyn.contract import Plan, option
+from marginalsyn.access.visit import Visit
+from marginalsyn.contract import Plan, Target, option
 from marginalsyn.errors import UsageError
-from marginalsyn.privacy.charges import Pure
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.charges import Charge, Pure
 from marginalsyn.privacy.k_norm import MAX_DIM, KNorm
 from marginalsyn.privacy.laws import DiscreteLaplace, Law
 from marginalsyn.privacy.zcdp import gaussian_sigma, k_norm_rate
+from marginalsyn.progress import Progress
 from marginalsyn.weights.logistic import LinearConfig, LinearEstimator, Regression
-
-if TYPE_CHECKING:
-    from marginalsyn.access.visit import Visit
-    from marginalsyn.contract import Target
-    from marginalsyn.privacy.budget import Budget
-    from marginalsyn.privacy.charges import Charge
-    from marginalsyn.progress import Progress
 
 LawName = Literal["gamma", "laplace", "gaussian"]
 LAWS: tuple[LawName, ...] = ("gamma", "laplace", "gaussian")

@@ -10,18 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from marginalsyn.contract import Target
 from marginalsyn.errors import UsageError
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.features import Features
 from marginalsyn.weights.per_row import Tilt
 from marginalsyn.weights.prediction import entropy
-
-if TYPE_CHECKING:
-    from marginalsyn.contract import Target
 
 # Directions of the features, and of the label, with a smaller variance are left out.
 _LEAST_VARIANCE, _LEAST_SHARE = 1e-6, 1e-4

@@ -12,17 +12,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from marginalsyn.privacy.laws import PoissonSample
+from marginalsyn.privacy.noise import Noise
 from marginalsyn.privacy.rounded_normal import RoundedGaussian
 from marginalsyn.weights.dense import Adam, check_number
 from marginalsyn.weights.per_row import RowNetwork
-
-if TYPE_CHECKING:
-    from marginalsyn.privacy.noise import Noise
 
 # Private gradients are summed in float64 and rounded to multiples of the clipping norm's 2^-20.
 GRID_BITS = 20

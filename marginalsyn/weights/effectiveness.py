@@ -5,18 +5,15 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from marginalsyn.table.features import FeatureRows, Features
+from marginalsyn.table.schema import Schema
 from marginalsyn.weights.logistic import Labelled, fit_logistic
 from marginalsyn.weights.processing import effective_size, pareto_smooth
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from marginalsyn.table.schema import Schema
 
 # Vehtari et al. 2024: below 0.5 the variance is finite, above 0.7 no feasible number of rows helps,
 # above 1 not even the mean exists.

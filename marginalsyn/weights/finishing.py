@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from marginalsyn.access.visit import Visit
 from marginalsyn.contract import LogWeights, Target, plain
 from marginalsyn.errors import PluginError, UsageError
 from marginalsyn.privacy.charges import Charge
@@ -14,9 +15,6 @@ from marginalsyn.release.folder import Release, preflight
 from marginalsyn.weights.columns import Bought, WeightColumn, check_column, columns_of
 from marginalsyn.weights.effectiveness import cautions, diagnose
 from marginalsyn.weights.processing import Processing, calibrate
-
-if TYPE_CHECKING:
-    from marginalsyn.access.visit import Visit
 
 
 def finish_column(

@@ -10,20 +10,16 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from marginalsyn.weights.conditional import LabelRows
+from marginalsyn.access.visit import Visit
+from marginalsyn.privacy.charges import Neighbours
+from marginalsyn.weights.conditional import Conditional, LabelRows
 from marginalsyn.weights.dense import split
 from marginalsyn.weights.logistic import EFFECT
 from marginalsyn.weights.per_row import RowNetwork, build_network
 from marginalsyn.weights.prediction import INFORMATION, RANGE
-
-if TYPE_CHECKING:
-    from marginalsyn.access.visit import Visit
-    from marginalsyn.privacy.charges import Neighbours
-    from marginalsyn.weights.conditional import Conditional
 
 # Sums are rounded to multiples of the clipping norm's 2^-20.
 GRID_BITS = 20

@@ -9,22 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
-from marginalsyn.contract import LogWeights, Plan, WeightConfig, WeightEstimator, option
+from marginalsyn.access.private_table import Unprotected
+from marginalsyn.access.visit import Visit
+from marginalsyn.contract import LogWeights, Plan, Target, WeightConfig, WeightEstimator, option
 from marginalsyn.errors import PluginError, UsageError
+from marginalsyn.privacy.charges import Neighbours
+from marginalsyn.progress import Progress
 from marginalsyn.table.features import MOST_FEATURES, FeatureRows, Features, split_crosses
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from marginalsyn.access.private_table import Unprotected
-    from marginalsyn.access.visit import Visit
-    from marginalsyn.contract import Target
-    from marginalsyn.privacy.charges import Neighbours
-    from marginalsyn.progress import Progress
 
 # Rounding in a float64 sum over 10^8 rows stays far below.
 TOLERANCE = 1e-6

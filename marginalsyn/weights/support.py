@@ -10,26 +10,23 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from marginalsyn.contract import Measurement, Target
 from marginalsyn.errors import UsageError
 from marginalsyn.generators.marginals import stored_model
+from marginalsyn.graphical.compression import Compression
 from marginalsyn.graphical.estimation import estimate_total
+from marginalsyn.graphical.model import Fitted
+from marginalsyn.release.folder import Release
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.design import CodedRows
 from marginalsyn.table.schema import Schema
 from marginalsyn.weights.columns import read_bought
 from marginalsyn.weights.raking import Answers, Cells, unreachable
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from marginalsyn.graphical.compression import Compression
-    from marginalsyn.graphical.model import Fitted
-    from marginalsyn.release.folder import Release
 
 # Above these the share is a warning: this much, and this many deviations of the noise.
 LOUD, CLEAR = 0.01, 4.0

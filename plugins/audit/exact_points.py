@@ -18,6 +18,8 @@ from marginalsyn.plugins.audit.exact import (
     normalised,
     support_law,
 )
+from marginalsyn.plugins.points.point_generator import width_by_likelihood
+from marginalsyn.plugins.points.slices import public_slices
 from marginalsyn.plugins.points.support_points import (
     SupportPointsConfig,
     SupportPointsHerdingConfig,
@@ -144,7 +146,6 @@ def potentials() -> Iterator[Check]:
     """Integer sums of a released potential or mean: corners and random rows, all forms."""
     from marginalsyn.plugins.points.fitting import Field
     from marginalsyn.plugins.points.kme import RandomFourierFeatures
-    from marginalsyn.plugins.points.slices import public_slices
 
     rng = np.random.default_rng(0)
     field, slices = Field(PointSpace.cube(2), 9), public_slices(PointSpace.cube(5), 30, 8, rng)
@@ -207,7 +208,6 @@ def cells() -> Iterator[Check]:
 
 def bandwidth() -> Iterator[Check]:
     """The bought bandwidth: a row moves from a centre to the far corner."""
-    from marginalsyn.plugins.points.point_generator import width_by_likelihood
 
     points = np.array([[0.0, 0.0], [0.1, 0.0]])
     base, corner = np.full((20, 2), 0.05), np.array([[1.0, 1.0]])

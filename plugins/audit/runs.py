@@ -17,12 +17,13 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from marginalsyn.access.private_table import PrivateTable
-from marginalsyn.contract import Duties
+from marginalsyn.contract import Duties, LogWeights, Measurement, Synthesis
 from marginalsyn.errors import MarginalsynError, PluginError
 from marginalsyn.plugins.audit.canaries import (
     CANARIES,
@@ -35,14 +36,9 @@ from marginalsyn.privacy.noise import Noise, make_noise
 from marginalsyn.progress import Silent
 from marginalsyn.records.ledger import Ledger
 from marginalsyn.registry import GENERATORS
+from marginalsyn.release.statement import Statement
 from marginalsyn.table.numeric import NumberColumn
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from marginalsyn.contract import LogWeights, Measurement, Synthesis
-    from marginalsyn.release.statement import Statement
-    from marginalsyn.table.schema import Schema
+from marginalsyn.table.schema import Schema
 
 Observation = dict[str, float]
 

@@ -14,10 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from marginalsyn.contract import Model
 from marginalsyn.errors import ReleaseError, UsageError
 from marginalsyn.generators.marginals import stored_model
 from marginalsyn.graphical.chain_model import ChainModel
@@ -27,12 +28,9 @@ from marginalsyn.graphical.private_pgm import load_mbi, mbi_model, tables_of
 from marginalsyn.libraries import version
 from marginalsyn.plugins.exchange.export import Exported
 from marginalsyn.plugins.exchange.parcel import Parcel, Part, read_parcel
+from marginalsyn.release.folder import Release
 from marginalsyn.table.codec import Codec
-
-if TYPE_CHECKING:
-    from marginalsyn.contract import Model
-    from marginalsyn.release.folder import Release
-    from marginalsyn.table.schema import Schema
+from marginalsyn.table.schema import Schema
 
 # The queries that give a marginal as it is: mbi 1.1's function and mbi 2's object.
 _WHOLE = ("datavector", "DatavectorQuery")

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+import pandas as pd
 
+from marginalsyn.access.visit import Visit
 from marginalsyn.contract import (
     Calibrated,
     GeneratorConfig,
@@ -27,7 +29,9 @@ from marginalsyn.generators.marginals import ROWS, whole_rows
 from marginalsyn.graphical.estimation import draw_possible, known_total, warn_of_noise
 from marginalsyn.plugins.networks.heads import Head, Heads, shares_of
 from marginalsyn.plugins.networks.tensorflow_engine import Network, load_tensorflow
+from marginalsyn.progress import Progress
 from marginalsyn.table.codec import Codec
+from marginalsyn.table.schema import Schema
 from marginalsyn.weights.dense import (
     Layers,
     check_layers,
@@ -41,13 +45,6 @@ from marginalsyn.weights.dense import (
     split,
     unpack_layers,
 )
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from marginalsyn.access.visit import Visit
-    from marginalsyn.progress import Progress
-    from marginalsyn.table.schema import Schema
 
 TEMPERATURE = 0.5
 BATCH = 256

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from marginalsyn.contract import (
     Duties,
@@ -18,14 +19,10 @@ from marginalsyn.contract import (
     WeightEstimator,
 )
 from marginalsyn.errors import PluginError, UsageError
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.progress import Progress
 from marginalsyn.registry import GENERATORS, find
 from marginalsyn.weights.logistic import REFERENCE
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from marginalsyn.privacy.budget import Budget
-    from marginalsyn.progress import Progress
 
 FREE = (
     "nothing: the scorer's parameters were trained by what the release's charges paid for, and "

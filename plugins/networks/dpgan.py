@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
+from marginalsyn.access.visit import Visit
 from marginalsyn.contract import Plan, Synthesis, option
 from marginalsyn.plugins.networks.adversarial import (
     ANCHOR,
@@ -29,17 +30,14 @@ from marginalsyn.plugins.networks.tensorflow_engine import Network
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours, SubsampledGaussian
 from marginalsyn.privacy.composition import find_noise_multiplier
+from marginalsyn.privacy.noise import Noise
+from marginalsyn.privacy.streams import Key
 from marginalsyn.privacy.zcdp import gaussian_sigma
+from marginalsyn.progress import Progress
+from marginalsyn.table.schema import Schema
 from marginalsyn.weights.dense import Adam, layers_of, pack_layers
 from marginalsyn.weights.dp_sgd import Inputs, Training, joint_gradient
 from marginalsyn.weights.per_row import chunk_rows
-
-if TYPE_CHECKING:
-    from marginalsyn.access.visit import Visit
-    from marginalsyn.privacy.noise import Noise
-    from marginalsyn.privacy.streams import Key
-    from marginalsyn.progress import Progress
-    from marginalsyn.table.schema import Schema
 
 PURPOSE = "gradients of the discriminator"
 MOST_FAKES = 1024

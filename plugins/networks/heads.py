@@ -17,20 +17,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from marginalsyn.contract import Measurement
 from marginalsyn.errors import ReleaseError
 from marginalsyn.graphical.estimation import project_to_simplex
 from marginalsyn.privacy.streams import Key, need_key
 from marginalsyn.table.design import Slots, has_long_order
+from marginalsyn.table.schema import Schema
 from marginalsyn.weights.dense import is_numbers
-
-if TYPE_CHECKING:
-    from marginalsyn.contract import Measurement
-    from marginalsyn.table.schema import Schema
 
 _WORD = 2**63
 

@@ -15,10 +15,11 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from marginalsyn.access.visit import Visit
 from marginalsyn.contract import Plan, Synthesis, option
 from marginalsyn.errors import UsageError
 from marginalsyn.plugins.networks.adversarial import (
@@ -41,12 +42,9 @@ from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Charge, Neighbours
 from marginalsyn.privacy.streams import Key, need_key
 from marginalsyn.privacy.zcdp import gaussian_sigma
+from marginalsyn.progress import Progress
+from marginalsyn.table.schema import Schema
 from marginalsyn.weights.dense import Adam, pack_layers
-
-if TYPE_CHECKING:
-    from marginalsyn.access.visit import Visit
-    from marginalsyn.progress import Progress
-    from marginalsyn.table.schema import Schema
 
 # What is added to the covariance of generated rows' features, as a share of its mean variance.
 _RIDGE = 0.01

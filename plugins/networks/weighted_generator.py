@@ -9,7 +9,7 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,12 +19,10 @@ from marginalsyn.errors import UsageError
 from marginalsyn.graphical.estimation import draw_possible
 from marginalsyn.plugins.networks.adversarial import TEMPERATURE, Layout
 from marginalsyn.plugins.networks.heads import Heads
+from marginalsyn.progress import Progress
 from marginalsyn.table.design import Scheme, resample
+from marginalsyn.table.schema import Schema
 from marginalsyn.weights.dense import Layers, forward
-
-if TYPE_CHECKING:
-    from marginalsyn.progress import Progress
-    from marginalsyn.table.schema import Schema
 
 LOSSES = ("mmd", "cross-entropy")
 DUPLICATION: Scheme = "duplication"

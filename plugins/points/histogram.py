@@ -6,10 +6,11 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
+from marginalsyn.access.visit import Visit
 from marginalsyn.contract import (
     Calibrated,
     GeneratorConfig,
@@ -22,18 +23,13 @@ from marginalsyn.contract import (
 from marginalsyn.errors import ReleaseError, UsageError
 from marginalsyn.graphical.estimation import project_to_simplex, round_counts
 from marginalsyn.plugins.points.point_generator import check_whole, keep_possible
+from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Charge, Pure
 from marginalsyn.privacy.laws import DiscreteLaplace
+from marginalsyn.progress import Progress
 from marginalsyn.table.metric import Batch, Metric, weights_of
 from marginalsyn.table.numeric import IntegerColumn
 from marginalsyn.table.schema import AnyColumn, Schema
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from marginalsyn.access.visit import Visit
-    from marginalsyn.privacy.budget import Budget
-    from marginalsyn.progress import Progress
 
 FINEST = 64  # bins of a number, at most
 MOST_LEVELS = 100_000  # of whole numbers that are listed

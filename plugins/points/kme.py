@@ -14,11 +14,12 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
+from marginalsyn.access.visit import Visit
 from marginalsyn.contract import Plan, Synthesis, option
 from marginalsyn.errors import UsageError
 from marginalsyn.graphical.estimation import warn_of_noise
@@ -30,12 +31,9 @@ from marginalsyn.plugins.points.point_generator import (
 )
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Charge, Neighbours
+from marginalsyn.progress import Progress
 from marginalsyn.table.metric import Batch, PointSpace, weights_of
-
-if TYPE_CHECKING:
-    from marginalsyn.access.visit import Visit
-    from marginalsyn.progress import Progress
-    from marginalsyn.table.schema import Schema
+from marginalsyn.table.schema import Schema
 
 UNIT = 2**20  # the length of a wave's pair after rounding to integers
 ROUNDS, SWEEPS, STEPS = 4, 3, 60

@@ -12,9 +12,10 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 from numba import njit
 
 from marginalsyn.access.visit import Visit
@@ -25,14 +26,10 @@ from marginalsyn.libraries import took_part
 from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.privacy.selection import ExponentialMechanism
 from marginalsyn.privacy.zcdp import gaussian_sigma
+from marginalsyn.progress import Progress
 from marginalsyn.table.energy import distance_matrix
 from marginalsyn.table.metric import Batch, Metric, PointSpace, check_norm, weights_of
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from marginalsyn.progress import Progress
-    from marginalsyn.table.schema import Schema
+from marginalsyn.table.schema import Schema
 
 MOST_POINTS = 100_000
 WIDTHS = tuple(float(w) for w in np.geomspace(0.005, 0.25, 18))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
+from marginalsyn.access.visit import Visit
 from marginalsyn.contract import Plan, Synthesis, option
 from marginalsyn.errors import UsageError
+from marginalsyn.plugins.points.driver import Schedule, run_chains, summarise
 from marginalsyn.plugins.points.point_generator import (
     BANDWIDTH,
     BANDWIDTH_SHARE,
@@ -19,18 +21,16 @@ from marginalsyn.plugins.points.point_generator import (
     PointGenerator,
     candidates,
 )
+from marginalsyn.plugins.points.walks import Law, RandomWalk, make_law
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Charge, Neighbours, Pure
 from marginalsyn.privacy.laws import DiscreteLaplace
 from marginalsyn.privacy.selection import ExponentialMechanism
 from marginalsyn.privacy.streams import need_secret
 from marginalsyn.privacy.zcdp import exponential_eps
-
-if TYPE_CHECKING:
-    from marginalsyn.access.visit import Visit
-    from marginalsyn.plugins.points.walks import Law
-    from marginalsyn.progress import Progress
-    from marginalsyn.table.schema import Schema
+from marginalsyn.progress import Progress
+from marginalsyn.table.energy import distance_matrix, stream_potential
+from marginalsyn.table.schema import Schema
 
 WHY = (
     "The points are the end of a Markov chain whose limit law has the stated eps. A chain stopped "
@@ -210,8 +210,6 @@ class SupportPoints(PointGenerator):
 
     def _draw(self, visit: Visit, progress: Progress) -> tuple[np.ndarray, dict[str, Any]]:
         """The released chains' ends, and figures of all chains for the curator."""
-        from marginalsyn.plugins.points.driver import Schedule, run_chains, summarise
-        from marginalsyn.plugins.points.walks import RandomWalk
 
         config, metric = self.config, self.metric
         # The guarantee is about the law of the chains' ends over their own moves, which meet the
@@ -239,7 +237,6 @@ class SupportPoints(PointGenerator):
 
     def _target(self, rows: np.ndarray, rng: np.random.Generator) -> Law:
         from marginalsyn.plugins.points.fitting import mixed_support_points
-        from marginalsyn.plugins.points.walks import make_law
 
         config, space = self.config, self.metric.space
         if not len(rows):
@@ -336,7 +333,6 @@ class SupportPointsHerding(PointGenerator):
         )
 
     def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
-        from marginalsyn.table.energy import distance_matrix, stream_potential
 
         config, metric = self.config, self.metric
         space = metric.space

@@ -14,14 +14,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from marginalsyn.access.visit import Visit
 from marginalsyn.answers.code_combinations import CodeCombinations
 from marginalsyn.contract import Plan, Synthesis, make_config, option
 from marginalsyn.errors import ReleaseError, UsageError
 from marginalsyn.graphical.estimation import warn_of_noise
+from marginalsyn.plugins.points.driver import summarise
+from marginalsyn.plugins.points.fitting import Field, fit_field, fit_slices
 from marginalsyn.plugins.points.point_generator import (
     BANDWIDTH,
     BANDWIDTH_SHARE,
@@ -30,17 +33,13 @@ from marginalsyn.plugins.points.point_generator import (
     PointGenerator,
     spread,
 )
+from marginalsyn.plugins.points.slices import Slices, public_slices
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Charge
+from marginalsyn.progress import Progress
+from marginalsyn.release.folder import Release
 from marginalsyn.table.metric import Metric
-
-if TYPE_CHECKING:
-    from marginalsyn.access.visit import Visit
-    from marginalsyn.plugins.points.fitting import Field
-    from marginalsyn.plugins.points.slices import Slices
-    from marginalsyn.progress import Progress
-    from marginalsyn.release.folder import Release
-    from marginalsyn.table.schema import Schema
+from marginalsyn.table.schema import Schema
 
 FIELD_DIMENSIONS = 2
 """Up to here a lattice is fine enough; beyond, slices see more for the same noise."""
@@ -129,7 +128,6 @@ class SupportPointsGP(PointGenerator):
 
     @cached_property
     def field(self) -> Field:
-        from marginalsyn.plugins.points.fitting import Field
 
         space = self.metric.space
         side = int(self.config.candidates ** (1.0 / space.numeric) + 1e-9)
@@ -137,7 +135,6 @@ class SupportPointsGP(PointGenerator):
 
     @cached_property
     def slices(self) -> Slices:
-        from marginalsyn.plugins.points.slices import public_slices
 
         rng = np.random.default_rng(PUBLIC_SEED)
         return public_slices(self.metric.space, self.config.directions, self.config.bins, rng)
@@ -173,8 +170,6 @@ class SupportPointsGP(PointGenerator):
         return Plan(split=self.split, facts=facts)
 
     def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
-        from marginalsyn.plugins.points.driver import summarise
-        from marginalsyn.plugins.points.fitting import fit_field, fit_slices
 
         # Measure.
         progress.report("measure", text="potential of the rows")

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from marginalsyn.errors import MarginalsynError
 from marginalsyn.evaluation.charts import Bar, Dots
 from marginalsyn.evaluation.reports import Block, Blocks, Report
 from marginalsyn.evaluation.view import Fold, Group, Item, Note, Table
-
-if TYPE_CHECKING:
-    from marginalsyn.release.folder import Release
+from marginalsyn.release.folder import Release
 
 # A chart of more values than these is a table.
 _CHARTED = 16

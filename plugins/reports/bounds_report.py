@@ -8,7 +8,7 @@ import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -30,10 +30,9 @@ from marginalsyn.evaluation.reports import (
 from marginalsyn.evaluation.view import Fold, Item, Note, Table
 from marginalsyn.plugins.reports.marginal_errors import marginal_errors
 from marginalsyn.progress import Progress
+from marginalsyn.release.folder import Release
+from marginalsyn.release.staging import as_written
 from marginalsyn.table.design import CodedRows, scaled_slots
-
-if TYPE_CHECKING:
-    from marginalsyn.release.folder import Release
 
 # Combinations of columns whose products are averaged; more would take minutes.
 MOST_COMBINATIONS = 20_000
@@ -340,7 +339,6 @@ def _measured(case: Case, ground: RealData) -> list[dict[str, Any]]:
     """The measured certificates of a release, each with the excess that it bounds."""
     from marginalsyn.certificates.excess_plan import true_excess
     from marginalsyn.certificates.measured import MEASURED, model_of, read_measured
-    from marginalsyn.release.staging import as_written
 
     found: list[dict[str, Any]] = []
     if case.release is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -22,12 +22,10 @@ from marginalsyn.evaluation.verdict import (
     worst_named,
 )
 from marginalsyn.evaluation.view import Group, Item, Legend, Note, Table, number
+from marginalsyn.people.tree import LinkedSchema
 from marginalsyn.people.views import count_name
 from marginalsyn.plugins.reports.marginal_errors import marginal_errors, sampling_errors
-
-if TYPE_CHECKING:
-    from marginalsyn.people.tree import LinkedSchema
-    from marginalsyn.progress import Progress
+from marginalsyn.progress import Progress
 
 # What the release is compared with, by the names on the page.
 RELEASE, OWN_RELINKED = "release", "release, links at random"

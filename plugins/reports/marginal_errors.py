@@ -8,13 +8,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numba import njit
 
-if TYPE_CHECKING:
-    from marginalsyn.table.design import CodedRows
+from marginalsyn.table.design import CodedRows
 
 Columns = tuple[str, ...]
 

@@ -6,7 +6,7 @@ import itertools
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -35,10 +35,9 @@ from marginalsyn.plugins.reports.marginal_errors import (
     share_table,
 )
 from marginalsyn.progress import Progress
+from marginalsyn.release.folder import Release
 from marginalsyn.table.design import CodedRows
-
-if TYPE_CHECKING:
-    from marginalsyn.release.folder import Release
+from marginalsyn.table.frames import wasted
 
 # Bars of one chart; of more values neighbours are drawn together, or the small ones.
 MOST_BARS = 12
@@ -195,7 +194,6 @@ class MarginalsReport(Report):
     place = 20
 
     def compute(self, case: Case, ground: RealData, options: Options, progress: Progress) -> Block:
-        from marginalsyn.table.frames import wasted
 
         domain = ground.schema.domain
         degree = affordable_degree(len(domain), options.degree)

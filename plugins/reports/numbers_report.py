@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,12 +23,9 @@ from marginalsyn.evaluation.verdict import FIT as FIT_FOR
 from marginalsyn.evaluation.view import Item, Table, number
 from marginalsyn.progress import Progress
 from marginalsyn.table.decoding import numbers_of
-from marginalsyn.table.design import ABSENT
+from marginalsyn.table.design import ABSENT, CodedRows
 from marginalsyn.table.moments import MomentColumn
-
-if TYPE_CHECKING:
-    from marginalsyn.table.design import CodedRows
-    from marginalsyn.table.schema import AnyColumn
+from marginalsyn.table.schema import AnyColumn
 
 STATISTICS = ("mean", "median", "5%", "95%")
 LEVELS = (0.5, 0.05, 0.95)

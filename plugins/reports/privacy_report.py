@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from marginalsyn.evaluation.reports import Block, Blocks, Case, Fact, Options, RealData, Report
 from marginalsyn.evaluation.verdict import Verdict
 from marginalsyn.evaluation.view import Item, Note, Table
 from marginalsyn.progress import Progress
-
-if TYPE_CHECKING:
-    from marginalsyn.release.folder import Release
+from marginalsyn.release.folder import Release
 
 _HEAD = ("release", "generator", "eps", "delta", "neighbours", "guarantee")
 

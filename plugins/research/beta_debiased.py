@@ -5,22 +5,20 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from marginalsyn.access.private_table import Unprotected
+from marginalsyn.access.visit import Visit
 from marginalsyn.contract import LogWeights, Plan, Target, option
 from marginalsyn.errors import UsageError
+from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Charge, Neighbours, Pure
 from marginalsyn.privacy.laws import DiscreteLaplace
 from marginalsyn.privacy.zcdp import gaussian_sigma
+from marginalsyn.progress import Progress
 from marginalsyn.weights.coefficients import NoisyCoefficients, NoisyRegression
-
-if TYPE_CHECKING:
-    from marginalsyn.access.private_table import Unprotected
-    from marginalsyn.access.visit import Visit
-    from marginalsyn.privacy.budget import Budget
-    from marginalsyn.progress import Progress
 
 # What a noisy count of the private rows may take of the budget.
 COUNT_SHARE = 0.1

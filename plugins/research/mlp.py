@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
+from marginalsyn.access.private_table import Unprotected
 from marginalsyn.contract import LogWeights, Plan, Target, WeightConfig, WeightEstimator, option
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.progress import Progress
 from marginalsyn.table.features import Features
 from marginalsyn.weights.logistic import REFERENCE, LinearConfig, LinearEstimator
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from marginalsyn.access.private_table import Unprotected
-    from marginalsyn.privacy.budget import Budget
-    from marginalsyn.progress import Progress
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from marginalsyn.contract import LogWeights, Plan, Target
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.progress import Progress
 from marginalsyn.weights.coefficients import CoefficientNoise, LawName, NoisyRegression
 from marginalsyn.weights.logistic import LinearConfig, Regression
-
-if TYPE_CHECKING:
-    from marginalsyn.privacy.budget import Budget
-    from marginalsyn.progress import Progress
 
 PURPOSE = "log-weights of the synthetic rows"
 WORSE = (

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from marginalsyn.access.private_table import Unprotected
+from marginalsyn.access.visit import Visit
 from marginalsyn.contract import (
     LogWeights,
     Plan,
+    Target,
     WeightConfig,
     WeightEstimator,
     make_weights,
@@ -16,15 +19,10 @@ from marginalsyn.contract import (
 )
 from marginalsyn.plugins.weights.label_weights import LabelWeights
 from marginalsyn.plugins.weights.rake_dp_mlp import RakeDpMlp
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.charges import Charge
+from marginalsyn.progress import Progress
 from marginalsyn.weights.conditional import has_label
-
-if TYPE_CHECKING:
-    from marginalsyn.access.private_table import Unprotected
-    from marginalsyn.access.visit import Visit
-    from marginalsyn.contract import Target
-    from marginalsyn.privacy.budget import Budget
-    from marginalsyn.privacy.charges import Charge
-    from marginalsyn.progress import Progress
 
 LINE, BOTH, RAKE = "beta-noised --target label", "rake+dp-mlp", "rake"
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from marginalsyn.contract import WeightEstimator, option
+from marginalsyn.contract import Target, WeightEstimator, option
 from marginalsyn.errors import UsageError
 from marginalsyn.plugins.weights.label_weights import LabelWeights
+from marginalsyn.privacy.budget import Budget
 from marginalsyn.weights.coefficients import NoisyCoefficients, NoisyRegression
 from marginalsyn.weights.conditional import check_label, check_target
-
-if TYPE_CHECKING:
-    from marginalsyn.contract import Target
-    from marginalsyn.privacy.budget import Budget
 
 
 @dataclass(frozen=True, kw_only=True)

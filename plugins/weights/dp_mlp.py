@@ -6,14 +6,19 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from marginalsyn.contract import LogWeights, Plan, WeightConfig, WeightEstimator, option
+from marginalsyn.access.visit import Visit
+from marginalsyn.contract import LogWeights, Plan, Target, WeightConfig, WeightEstimator, option
 from marginalsyn.plugins.weights.label_weights import LabelWeights, signal_share
-from marginalsyn.privacy.charges import SubsampledGaussian
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.charges import Charge, SubsampledGaussian
 from marginalsyn.privacy.composition import find_noise_multiplier
+from marginalsyn.privacy.noise import Noise
+from marginalsyn.progress import Progress
 from marginalsyn.table.features import FeatureRows, Features
 from marginalsyn.weights.conditional import check_label, check_target, has_label
 from marginalsyn.weights.dense import check_layers, check_number
@@ -27,16 +32,6 @@ from marginalsyn.weights.per_row import (
     chunk_rows,
     load_engine,
 )
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from marginalsyn.access.visit import Visit
-    from marginalsyn.contract import Target
-    from marginalsyn.privacy.budget import Budget
-    from marginalsyn.privacy.charges import Charge
-    from marginalsyn.privacy.noise import Noise
-    from marginalsyn.progress import Progress
 
 RATE, STEPS = 0.1, 100
 # Of the training, in the statement.

@@ -5,11 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
-from marginalsyn.contract import LogWeights, Plan, WeightEstimator
+from marginalsyn.contract import LogWeights, Plan, Target, WeightEstimator
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.charges import Charge
+from marginalsyn.privacy.noise import Noise
+from marginalsyn.progress import Progress
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.features import weighted_codes
 from marginalsyn.weights.conditional import Chunks, Conditional
@@ -24,15 +29,6 @@ from marginalsyn.weights.label_correction import (
 from marginalsyn.weights.per_row import load_engine
 from marginalsyn.weights.prediction import LINE_SEES, predict_gain
 from marginalsyn.weights.raking import Answers, Cells, fit
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from marginalsyn.contract import Target
-    from marginalsyn.privacy.budget import Budget
-    from marginalsyn.privacy.charges import Charge
-    from marginalsyn.privacy.noise import Noise
-    from marginalsyn.progress import Progress
 
 PURPOSE = "gradients of the label's chances given the other columns"
 # Of marginals that weights are raked back to: rows times their number, and cells of one, at most.

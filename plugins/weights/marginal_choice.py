@@ -6,20 +6,18 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
+from marginalsyn.contract import Target
 from marginalsyn.errors import UsageError
+from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.zcdp import gaussian_sigma
 from marginalsyn.table.schema import Schema
 from marginalsyn.weights.conditional import Conditional, has_label
 from marginalsyn.weights.label_correction import LabelCorrection
 from marginalsyn.weights.prediction import predict_gain
-
-if TYPE_CHECKING:
-    from marginalsyn.contract import Target
-    from marginalsyn.privacy.budget import Budget
 
 Columns = tuple[str, ...]
 # Triples are carried by a budget whose noise in one, as a length, is at most so many times the

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from marginalsyn.contract import LogWeights, Plan, WeightConfig, WeightEstimator
-
-if TYPE_CHECKING:
-    from marginalsyn.contract import Target
-    from marginalsyn.privacy.budget import Budget
-    from marginalsyn.progress import Progress
+from marginalsyn.contract import LogWeights, Plan, Target, WeightConfig, WeightEstimator
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.progress import Progress
 
 
 @dataclass(frozen=True, kw_only=True)

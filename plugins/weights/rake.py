@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
+from marginalsyn.access.visit import Visit
 from marginalsyn.contract import (
     LogWeights,
     Measurement,
     Plan,
+    Target,
     WeightConfig,
     WeightEstimator,
     option,
@@ -22,28 +25,21 @@ from marginalsyn.graphical.estimation import estimate_total
 from marginalsyn.graphical.one_way import L1_PER_CELL
 from marginalsyn.plugins.weights.marginal_choice import (
     Choosing,
+    Columns,
     choose_marginals,
     label_and_others,
     predict_marginals,
 )
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.charges import Charge
 from marginalsyn.privacy.selection import ExponentialMechanism
 from marginalsyn.privacy.zcdp import gaussian_sigma
+from marginalsyn.progress import Progress
 from marginalsyn.release.folder import Release
 from marginalsyn.table.codec import Codec
-from marginalsyn.weights.columns import check_bought, read_bought
+from marginalsyn.weights.columns import Bought, check_bought, read_bought
 from marginalsyn.weights.prediction import predict_share
 from marginalsyn.weights.raking import Answers, Cells, Choice, choose, fit, outlook, unreachable
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from marginalsyn.access.visit import Visit
-    from marginalsyn.contract import Target
-    from marginalsyn.plugins.weights.marginal_choice import Columns
-    from marginalsyn.privacy.budget import Budget
-    from marginalsyn.privacy.charges import Charge
-    from marginalsyn.progress import Progress
-    from marginalsyn.weights.columns import Bought
 
 REFERENCE = "https://arxiv.org/abs/2201.12677"
 SELECT_SHARE = 0.1

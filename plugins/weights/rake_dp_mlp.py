@@ -4,26 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 
-from marginalsyn.contract import LogWeights, Plan, WeightConfig, WeightEstimator, option
+from marginalsyn.access.visit import Visit
+from marginalsyn.contract import LogWeights, Plan, Target, WeightConfig, WeightEstimator, option
 from marginalsyn.errors import UsageError
 from marginalsyn.plugins.weights.label_weights import LabelWeights, keep_measured
-from marginalsyn.plugins.weights.rake import RakeConfig
+from marginalsyn.plugins.weights.rake import Rake, RakeConfig
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.charges import Charge
+from marginalsyn.progress import Progress
 from marginalsyn.weights.conditional import has_label
 from marginalsyn.weights.per_row import choose_engine
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from marginalsyn.access.visit import Visit
-    from marginalsyn.contract import Target
-    from marginalsyn.plugins.weights.rake import Rake
-    from marginalsyn.privacy.budget import Budget
-    from marginalsyn.privacy.charges import Charge
-    from marginalsyn.progress import Progress
 
 
 @dataclass(frozen=True, kw_only=True)

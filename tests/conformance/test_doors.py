@@ -329,7 +329,7 @@ READERS: dict[tuple[str, ...], set[str]] = {
         "marginalsyn/drafting/person_columns.py",  # a check and an evaluation, both not private
         "marginalsyn/sources/databases.py",
         "marginalsyn/access/linked_tables.py",  # the door of linked tables
-        "marginalsyn/operations/linked_draft.py",  # a draft, not private
+        "marginalsyn/drafting/linked_draft.py",  # a draft, not private
     },
     ("open_source", "open_files"): {
         "marginalsyn/sources/source.py",
@@ -338,7 +338,7 @@ READERS: dict[tuple[str, ...], set[str]] = {
         "marginalsyn/drafting/draft.py",
         "marginalsyn/drafting/person_columns.py",
         "marginalsyn/access/linked_tables.py",
-        "marginalsyn/operations/linked_draft.py",
+        "marginalsyn/drafting/linked_draft.py",
         "marginalsyn/operations/references.py",  # the names of a public table's columns
         "marginalsyn/operations/schema.py",  # the names of the columns
     },

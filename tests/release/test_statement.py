@@ -28,7 +28,7 @@ from marginalsyn.contract import build_config, make_config
 from marginalsyn.host import generate, weigh
 from marginalsyn.libraries import record_libraries, took_part
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
-from marginalsyn.plugins.points import driver as points
+from marginalsyn.plugins.points import support_points as points
 from marginalsyn.privacy.charges import ZCDP, Pure, weakest
 from marginalsyn.privacy.k_norm import KNorm
 from marginalsyn.privacy.laws import DiscreteGaussian, DiscreteLaplace, PoissonSample

@@ -25,9 +25,9 @@ from marginalsyn.certificates.measured import verify
 from marginalsyn.contract import Synthesis, make_config
 from marginalsyn.errors import ReleaseError
 from marginalsyn.host import generate
+from marginalsyn.operations.release import Release
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.release import staging as folders
-from marginalsyn.release.folder import Release
 from marginalsyn.release.sampling import sample
 from marginalsyn.release.staging import load_arrays
 from marginalsyn.release.statement import Statement

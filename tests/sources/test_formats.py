@@ -20,8 +20,8 @@ import pytest
 from marginalsyn.access.ledgers import open_ledger
 from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.drafting.draft import infer_schema
+from marginalsyn.drafting.linked_draft import files_in
 from marginalsyn.errors import DataError, UsageError
-from marginalsyn.operations.linked_draft import files_in
 from marginalsyn.sources.source import find_encoding, open_source
 from marginalsyn.table.schema import Schema
 

@@ -18,7 +18,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -29,6 +29,7 @@ from marginalsyn.contract import Duties, Generator, Plan, Synthesis, build_confi
 from marginalsyn.errors import MarginalsynError
 from marginalsyn.graphical.estimation import impossible_rows, zeros_of
 from marginalsyn.host import generate
+from marginalsyn.plugins.audit.canaries import AuditCase
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.privacy.noise import make_noise
@@ -41,9 +42,6 @@ from marginalsyn.table.frames import frame_problems
 from marginalsyn.table.keeping import broken_rules
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
 from marginalsyn.table.schema import Schema
-
-if TYPE_CHECKING:
-    from marginalsyn.plugins.audit.canaries import AuditCase
 
 Options = Mapping[str, Any] | None
 ROWS = 30

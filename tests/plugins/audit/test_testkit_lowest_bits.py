@@ -279,7 +279,7 @@ def test_a_candidate_that_only_one_table_can_give_is_seen(monkeypatch: pytest.Mo
 
 def test_chains_let_rows_in_by_their_odds_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """The test with even odds can fail: where a chain starts is published."""
-    from marginalsyn.plugins.points import driver as points
+    from marginalsyn.plugins.points import support_points as points
 
     original = points.run_chains
 

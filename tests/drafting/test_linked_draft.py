@@ -10,8 +10,8 @@ import pytest
 from click.testing import Result
 
 from marginalsyn import LinkedSchema
+from marginalsyn.drafting.linked_draft import draft_linked, holds_several, read_tables
 from marginalsyn.errors import DataError
-from marginalsyn.operations.linked_draft import draft_linked, holds_several, read_tables
 
 
 @pytest.fixture

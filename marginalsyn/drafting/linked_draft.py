@@ -12,8 +12,6 @@ import pandas as pd
 from marginalsyn.drafting.draft import Draft, draft_schema
 from marginalsyn.drafting.person_columns import repeating
 from marginalsyn.errors import DataError, UsageError
-from marginalsyn.operations.drafting import VERDICT_HEAD, verdicts
-from marginalsyn.operations.operation import Columns
 from marginalsyn.people.tree import LinkedSchema, LinkedTable
 from marginalsyn.sources.source import SUFFIXES, find_encoding, open_source
 from marginalsyn.table.moments import DateColumn, DatetimeColumn
@@ -48,35 +46,6 @@ class LinkedDraft:
     tree: LinkedSchema
     remarks: tuple[str, ...]
     drafts: Mapping[str, Draft | None] = field(default_factory=dict)
-
-    def verdicts(self) -> Columns:
-        """A line for every column of every table, keys among them."""
-        rows: list[tuple[object, ...]] = []
-        for table in self.tree.tables:
-            for name in dict.fromkeys(table.keys):
-                uses = [f"links to {table.parent}"] if name == table.link else []
-                uses += ["identifies its rows"] if name == table.key else []
-                rows.append((table.name, name, "key", "", "", "", f"{', '.join(uses)}; made new"))
-            draft = self.drafts.get(table.name)
-            rows += [(table.name, *row) for row in verdicts(draft).rows] if draft else []
-        return Columns(("table", *VERDICT_HEAD), rows, right=("codes", "fits"))
-
-    def links(self) -> Columns:
-        """A line for every table: what it belongs to, in what order, and how many rows count."""
-        rows = [
-            (
-                table.name,
-                table.key or "",
-                f"{table.parent}.{parent.key} by {table.link}"
-                if table.parent is not None and (parent := self.tree.table(table.parent))
-                else "the root: its rows are persons",
-                table.order or "",
-                table.max_children or "",
-            )
-            for table in self.tree.tables
-        ]
-        head = ("table", "key", "belongs to", "in the order of", "at most")
-        return Columns(head, rows, right=("at most",))
 
 
 def draft_linked(
