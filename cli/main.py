@@ -179,13 +179,11 @@ def describe(error: BaseException) -> tuple[str, int]:
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror}", 1
     frames = traceback.extract_tb(error.__traceback__)
-    ours = [frame for frame in frames if "marginalsyn" in frame.filename] or frames[-1:]
-    place = (
-        f"{Path(ours[-1].filename).name}, line {ours[-1].lineno}" if ours else "an unknown place"
-    )
+    frame = next((one for one in reversed(frames) if "marginalsyn" in one.filename), frames[-1])
     # The error's own text is left out: it may quote private values, and bug reports are public.
     return (
-        f"{type(error).__name__} in {place}: this is a fault of marginalsyn.\n"
+        f"{type(error).__name__} in {Path(frame.filename).name}, line {frame.lineno}: "
+        "this is a fault of marginalsyn.\n"
         f"{DEBUG}=1 in front of the command shows the whole traceback.",
         1,
     )
@@ -247,6 +245,8 @@ def main() -> None:
     """Run the command line."""
     # A start makes many objects that stay; looking for dead ones among them took a tenth of it.
     gc.set_threshold(100_000)
+    # Threads of scikit-learn that wait for each other use up the cores that others would need.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     cli(prog_name="marginalsyn")
 
 

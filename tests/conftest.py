@@ -38,9 +38,13 @@ ROOM = 2**32
 def pytest_configure(config: pytest.Config) -> None:
     """Search for garbage less often: a query makes and drops trees of many small objects.
 
-    And keep files of quick tests in memory: a ledger waits for the disk at every charge.
+    Keep files of quick tests in memory: a ledger waits for the disk at every charge. And where
+    several processes share the cores let each use one.
     """
     gc.set_threshold(20_000, 20, 50)
+    if config.getoption("numprocesses", None):
+        for name in ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"):
+            os.environ.setdefault(name, "1")
     if "TMPDIR" in os.environ or config.getoption("markexpr") != "not slow":
         return
     if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM:

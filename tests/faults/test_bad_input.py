@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -150,6 +151,21 @@ def check_message(result: Result, says: str) -> None:
     assert "fault of marginalsyn" not in result.output
     assert len(result.output.splitlines()) < SCREEN
     assert result.stdout == ""
+
+
+def test_a_fault_of_ours_is_placed_and_quotes_nothing(
+    run: Run, people: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from marginalsyn.operations.schema import CheckSchema
+
+    def broken(*given: object) -> None:
+        int("Jane Doe")
+
+    monkeypatch.setattr(CheckSchema, "run", broken)
+    result = run("schema", "check", "people.csv", "people.json", code=1)
+    assert re.search(r"ValueError in \w+\.py, line \d+: this is a fault of", result.stderr)
+    assert "MARGINALSYN_DEBUG=1" in result.stderr
+    assert "Jane" not in result.output
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
