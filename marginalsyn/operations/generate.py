@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from marginalsyn import defaults
 from marginalsyn.errors import UsageError
-from marginalsyn.operations.files import write_text
+from marginalsyn.operations.files import check_new, write_text
 from marginalsyn.operations.groups import AMOUNTS, Named, Paid, Spending, named, read_share
 from marginalsyn.operations.operation import (
     DRY_RUN,
@@ -318,11 +318,12 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
         try:
             # What may depend on private rows, for the curator; the run time is not worth a folder.
             if not set(synthesis.diagnostics) <= {"seconds"}:
-                name, folder = release.path.name, Path(defaults.EVALUATION)
+                name = release.path.name
+                file = Path(defaults.EVALUATION) / f"{name}.diagnostics.json"
+                check_new(file, force=True)
                 kept = {"stamp": STAMP, "release": name, **plain(synthesis.diagnostics)}
-                folder.mkdir(exist_ok=True)
-                text = json.dumps(kept, indent=2, ensure_ascii=False) + "\n"
-                write_text(folder / f"{name}.diagnostics.json", text)
+                file.parent.mkdir(exist_ok=True)
+                write_text(file, json.dumps(kept, indent=2, ensure_ascii=False) + "\n")
             source.remember(release, ledger)
         except (OSError, UsageError) as error:
             # The release is there and paid for: what is lost is the memory of how it was made.

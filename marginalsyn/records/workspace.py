@@ -45,18 +45,13 @@ class Kept(BaseModel):
     neighbours: Neighbours = Neighbours.ADD_REMOVE
 
 
-class Memory(BaseModel):
+class Memory(Kept):
     """What is remembered of one source: the last release from it and how to read it again."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     source: str
     schema_file: str | None = None
     label: str | None = None
     sep: str | None = None
-    holdout: float = 0.0
-    holdout_salt: str = ""
-    neighbours: Neighbours = Neighbours.ADD_REMOVE
     release: str | None = None
     kept: dict[str, Kept] = {}
     ledgers: dict[str, str] = {}
@@ -209,12 +204,12 @@ class Workspace:
                 folder.mkdir(exist_ok=True)
                 schema_file = folder / f"{slug(name, name, 8)}.json"
                 write_bytes(schema_file, schema.to_json().encode())
-            known = self.recall(source)
-            salt = holdout_salt or self._known_salt(source)
-            kept = dict(known.kept) if known else {}
+            known = self.recall(source) or Memory(source=name)
+            salt = holdout_salt or known.holdout_salt
+            own = Kept(holdout=holdout, holdout_salt=salt, neighbours=neighbours)
+            kept, ledgers = dict(known.kept), dict(known.ledgers)
             if rows:
-                kept[rows] = Kept(holdout=holdout, holdout_salt=salt, neighbours=neighbours)
-            ledgers = dict(known.ledgers) if known else {}
+                kept[rows] = own
             if rows and ledger is not None:
                 ledgers[rows] = str(Path(ledger).resolve())
             memory = Memory(
@@ -222,12 +217,10 @@ class Workspace:
                 schema_file=str(schema_file) if schema_file else None,
                 label=label,
                 sep=sep,
-                holdout=holdout,
-                holdout_salt=salt,
-                neighbours=neighbours,
                 release=str(Path(release).resolve()) if release is not None else None,
                 kept=kept,
                 ledgers=ledgers,
+                **own.model_dump(),
             )
             memories = self._read()
             memories.sources[name] = memory
@@ -263,6 +256,11 @@ class Workspace:
     @contextmanager
     def _changing(self) -> Iterator[None]:
         """Make the folder if need be, and keep other processes out meanwhile."""
+        if any((place / "privacy.json").exists() for place in self.folder.parents):
+            raise WorkspaceError(
+                f"workspace ({self.folder}) must not be in a release, which is published: it is "
+                "not private. Work in another folder"
+            )
         try:
             self.folder.mkdir(mode=0o700, exist_ok=True)
             ignore = self.folder / ".gitignore"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
@@ -108,6 +109,11 @@ def test_diagnostics_go_to_the_evaluation_folder(
     assert kept["secret_rate"] == 0.25
     assert "not private" in kept["stamp"]
     for file in (folder / "release").iterdir():
+        assert b"secret_rate" not in file.read_bytes()
+    # A release of that folder's own name is no place for them either.
+    shutil.rmtree(folder / "evaluation")
+    assert "must not be a release" in run(*HEART, "--eps", 1, "--out", "evaluation").stderr
+    for file in (folder / "evaluation").iterdir():
         assert b"secret_rate" not in file.read_bytes()
 
 

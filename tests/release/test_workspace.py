@@ -54,6 +54,17 @@ def test_nothing_is_written_before_it_is_needed(space, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_release_is_no_place_for_it(space, tmp_path, monkeypatch):
+    """It holds the salt of held-out rows, and a release is published with all that is in it."""
+    inside = tmp_path / "release" / "more"
+    inside.mkdir(parents=True)
+    (tmp_path / "release" / "privacy.json").touch()
+    monkeypatch.chdir(inside)
+    with pytest.raises(UsageError, match="must not be in a release"):
+        Workspace.here().remember("people.csv")
+    assert list(inside.iterdir()) == []
+
+
 def test_folder_keeps_itself_out_of_git_and_from_others(space):
     space.remember("people.csv")
     assert (space.folder / ".gitignore").read_text() == "*\n"
