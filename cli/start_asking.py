@@ -233,8 +233,7 @@ def _ask_unit(draft: Draft) -> tuple[str, int | None]:
         return ROW, None
     while True:
         hint = f"Enter: {seen}; row: rows are meant" if seen else "Enter: rows are meant"
-        text = f"The column that identifies persons ({hint})"
-        found = prompt(text) or seen or ROW
+        found = prompt(f"The column that identifies persons ({hint})") or seen or ROW
         if found == ROW:
             notes.warn("the promise is for one row: a person with k rows is protected k times less")
             return ROW, None

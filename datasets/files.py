@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import gzip
 import hashlib
 import json
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from marginalsyn.errors import DataError, UsageError
+from marginalsyn.validation import like
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,9 +28,8 @@ def facts(name: str, file: str, kind: str) -> dict[str, Any]:
     """The catalogue's facts about one name, and the name itself."""
     known = catalogue(file)
     if name not in known:
-        close = difflib.get_close_matches(str(name), known, n=1)
-        hint = f"did you mean {close[0]}?" if close else "see: marginalsyn datasets list"
-        raise UsageError(f"{kind} ({name}) must be one of {', '.join(known)}; {hint}")
+        hint = like(str(name), known) or "; see: marginalsyn datasets list"
+        raise UsageError(f"{kind} ({name}) must be one of {', '.join(known)}{hint}")
     return {"name": name, **known[name]}
 
 

@@ -18,7 +18,6 @@ Example:
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -30,7 +29,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from marginalsyn.errors import PluginError, UsageError
 from marginalsyn.registry import GENERATORS, WEIGHTS, find
-from marginalsyn.validation import explain
+from marginalsyn.validation import explain, like
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -456,10 +455,8 @@ def build_config(kind: Any, options: Mapping[str, Any] | None = None) -> Any:
         ) from None
     for name in options or {}:
         if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            hint = f"; did you mean {close[0]}?" if close else ""
-            listed = ", ".join(known) or "none"
-            raise UsageError(f"option ({name}) of {kind.name} must be one of: {listed}{hint}")
+            listed = f"{', '.join(known) or 'none'}{like(name, known)}"
+            raise UsageError(f"option ({name}) of {kind.name} must be one of: {listed}")
     try:
         return TypeAdapter(kind).validate_python(dict(options or {}))
     except ValidationError as error:

@@ -27,6 +27,7 @@ from marginalsyn.table.design import resample
 from marginalsyn.table.keeping import record_redrawn
 from marginalsyn.table.margins import code_of_label
 from marginalsyn.table.schema import Schema
+from marginalsyn.validation import first_of
 
 METHODS = ("rows", "mmd", "cross-entropy")
 # Fresh rows drawn from the release's model for each row that is wanted, at most, and in all.
@@ -65,8 +66,8 @@ def read_margins(stated: Mapping[str, Any], schema: Schema) -> dict[str, np.ndar
             for label, share in given.items():
                 code = code_of_label(column, label)
                 if code is None:
-                    listed = ", ".join(labels[:12]) + (", ..." if len(labels) > 12 else "")
-                    raise UsageError(f"target ({name}: {label}) must be one of: {listed}")
+                    known = first_of(labels, 12)
+                    raise UsageError(f"target ({name}: {label}) must be one of: {known}")
                 shares[code] = _share(name, share)
         elif isinstance(given, Sequence) and not isinstance(given, str):
             if not 1 <= len(given) <= len(labels):

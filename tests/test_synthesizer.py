@@ -39,6 +39,15 @@ def test_fit_sample_release(frame, tmp_path):
     pd.testing.assert_frame_equal(release.frame(), synth.synthetic_)
 
 
+def test_values_that_rules_exclude_together_are_warned_of(frame):
+    schema = example_schema()
+    label, other, *_ = (column for column in schema.columns if not column.numeric)
+    value, rest = (repr(text) for text in other.labels()[:2])
+    rules = [f"{label.name} = {label.labels()[0]!r} -> {other.name} = {v}" for v in (value, rest)]
+    with pytest.warns(UserWarning, match="can occur in no row that keeps the rules"):
+        make(schema=schema.with_rules(rules)).fit(frame)
+
+
 def test_parameters_and_clones():
     synth = make(options={"rows": 10}, neighbours="replace", delta=1e-8)
     copy = clone(synth)
@@ -104,7 +113,7 @@ def test_schema_and_table_from_files(frame, tmp_path):
     [
         ({"schema": None}, UsageError, "schema .None. must be given"),
         ({"method": "independant"}, PluginError, "Did you mean independent"),
-        ({"options": {"rws": 5}}, UsageError, "did you mean rows"),
+        ({"options": {"rws": 5}}, UsageError, "did you mean 'rows'"),
         ({"eps": -1}, UsageError, "eps"),
         ({"eps": float("nan")}, UsageError, "eps"),
         ({"delta": 1e-3}, UsageError, "delta"),

@@ -438,7 +438,7 @@ def test_a_third_partys_estimator_is_found_listed_and_run(
     config = make_weights("toy", {"column": "grade"})
     done = publish(release, run(release, table, config))
     assert list(done.weights()) == ["toy"]
-    with pytest.raises(UsageError, match="did you mean column"):
+    with pytest.raises(UsageError, match="did you mean 'column'"):
         make_weights("toy", {"colum": "grade"})
 
 

@@ -6,7 +6,6 @@ the influence of each of them on it, which is its derivative in that combination
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from scipy.stats import norm
 from marginalsyn.answers.code_combinations import Bins, CodeCombinations, inside
 from marginalsyn.errors import UsageError
 from marginalsyn.table.schema import Schema
+from marginalsyn.validation import like
 
 if TYPE_CHECKING:
     from marginalsyn.answers.estimation import Problem
@@ -294,6 +294,5 @@ def find_column(schema: Schema, name: str, what: str) -> str:
     starts = [own for own in schema.names if re.split(r"\W|_", own)[0] == name]
     if len(starts) == 1:
         return starts[0]
-    close = difflib.get_close_matches(name, schema.names, n=1)
-    hint = f"; did you mean {close[0]}?" if close else ""
-    raise UsageError(f"{what} ({name}) must be one of {', '.join(schema.names)}{hint}")
+    known = f"{', '.join(schema.names)}{like(name, schema.names)}"
+    raise UsageError(f"{what} ({name}) must be one of {known}")

@@ -142,7 +142,7 @@ def excluded_values(schema: Schema | LinkedSchema) -> list[str]:
     """
     from marginalsyn.people.views import ruled_schemas
 
-    return [line for one in ruled_schemas(schema) for line in _excluded(one)]
+    return [*dict.fromkeys(line for one in ruled_schemas(schema) for line in _excluded(one))]
 
 
 def _excluded(schema: Schema) -> list[str]:

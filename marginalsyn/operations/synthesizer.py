@@ -141,13 +141,15 @@ class Synthesizer(BaseEstimator):
             BudgetError: the ledger's cap does not allow it.
             StoppedError: a column would have wasted the rest of the budget, which is not spent.
         """
+        from marginalsyn.graphical.estimation import excluded_values
+
         check_arguments(type(self).__init__, self.get_params(deep=False))
         schema = self._public_schema().stratified(self.by or ())
         rows = in_pandas(X)
         layout = FrameLayout(X, rows)
         X = rows if y is None else _joined(rows, y, schema)
         if self.neighbours not in list(Neighbours):
-            listed = " or ".join(repr(str(relation)) for relation in Neighbours)
+            listed = " or ".join(map(repr, map(str, Neighbours)))
             raise UsageError(f"neighbours ({self.neighbours!r}) must be {listed}")
         budget = Budget(
             eps=self.eps,
@@ -155,6 +157,8 @@ class Synthesizer(BaseEstimator):
             neighbours=Neighbours(self.neighbours),
             allow_large_delta=self.allow_large_delta,
         )
+        for line in excluded_values(schema):
+            warnings.warn(line, stacklevel=3)
         config = make_config(self.method, self.options)
         noise = make_noise(self.seed)
         ledger = frames_ledger(self)

@@ -238,21 +238,21 @@ def gap_column(order: AnyColumn, most: float | None = None) -> AnyColumn:
     )
 
 
-def joined_schema(tree: LinkedSchema, name: str) -> Schema | None:
+def joined_schema(tree: LinkedSchema, name: str, above: bool = False) -> Schema | None:
     """The columns of a table and of those above it with the rules of the table; None without any.
 
-    Columns are named by table and column.
+    Columns are named by table and column. The rules ``above`` it hold for its rows, too.
     """
-    rules = _rules(tree)[name]
-    columns = _values(tree, tree.path(name))
-    return Schema(columns=columns, rules=tuple(text for text, _ in rules)) if rules else None
+    rules, path = _rules(tree), tree.path(name)
+    texts = [text for table in path if above or table.name == name for text, _ in rules[table.name]]
+    return Schema(columns=_values(tree, path), rules=tuple(texts)) if rules[name] else None
 
 
 def ruled_schemas(schema: Schema | LinkedSchema) -> list[Schema]:
-    """A schema that has rules; of linked ones those of :func:`joined_schema`."""
+    """A schema that has rules; of linked ones :func:`joined_schema` with the rules above it."""
     if isinstance(schema, Schema):
         return [schema] if schema.rules else []
-    return [one for table in schema.tables if (one := joined_schema(schema, table.name))]
+    return [one for table in schema.tables if (one := joined_schema(schema, table.name, True))]
 
 
 def check_rules(tree: LinkedSchema) -> None:

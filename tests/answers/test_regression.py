@@ -150,7 +150,7 @@ def test_awkward_names_and_the_dot_are_understood() -> None:
     ("formula", "said"),
     [
         ("ill", "must read"),
-        ("ill ~ agee", "did you mean age"),
+        ("ill ~ agee", "did you mean 'age'"),
         ("ill ~ ill + age", "both sides"),
         ("ill ~ age + (", "must be a formula"),
         ("logistic(ward ~ age)", "must be multinomial: ward has 3 values"),

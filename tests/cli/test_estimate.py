@@ -109,7 +109,7 @@ def test_the_public_page_has_no_interval_of_what_was_not_measured(
 def test_what_cannot_be_answered_is_told(run: Run, release: Path) -> None:
     for args, said in (
         ((), "nothing was asked"),
-        (("--mean", "agee"), "did you mean age"),
+        (("--mean", "agee"), "did you mean 'age'"),
         (("--difference", "ill"), "COLUMN by COLUMN"),
         (("--mean", "age", "--confidence", "95"), "from 0.5 to 0.9999"),
         (("--mean", "age", "--replicates", "3"), "must be 0"),

@@ -72,7 +72,7 @@ class TestDatasets:
         for name in ("adult", "heart", "german", "telco", "iris"):
             assert name in shown
         assert "10.24432" in run("datasets", "show", "heart").stdout
-        assert "did you mean heart" in run("datasets", "show", "hart", code=2).stderr
+        assert "did you mean 'heart'" in run("datasets", "show", "hart", code=2).stderr
 
     def test_an_exported_table_can_be_generated_from(self, run: Run, folder: Path) -> None:
         written = run("datasets", "export", "heart", "--out", "t").stdout.split()

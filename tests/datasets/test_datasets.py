@@ -88,7 +88,7 @@ def test_scrambled_bytes_are_refused(copy: Path) -> None:
 
 @pytest.mark.parametrize("call", [datasets.load, datasets.schema, datasets.datasheet])
 def test_unknown_name_names_a_close_one(call: object) -> None:
-    with pytest.raises(UsageError, match=r"dataset \(adlut\) must be one of .*mean adult"):
+    with pytest.raises(UsageError, match=r"dataset \(adlut\) must be one of .*mean 'adult'"):
         call("adlut")  # type: ignore[operator]
     with pytest.raises(UsageError, match=r"must be one of"):
         call("../adult")  # type: ignore[operator]

@@ -44,7 +44,7 @@ def test_values_of_the_clinical_table_come_through_their_schema() -> None:
 def test_linked_tables_are_no_single_table_and_names_are_guessed() -> None:
     with pytest.raises(UsageError, match="datasets export pbc"):
         datasets.load("pbc")
-    with pytest.raises(UsageError, match="did you mean flights"):
+    with pytest.raises(UsageError, match="did you mean 'flights'"):
         linked.load("flight")
 
 

@@ -225,6 +225,16 @@ def test_linked_rules_exclude_values_in_the_joined_columns():
     rules = ("patients.sex = 1 -> visits.ward = w0", "patients.sex = 1 -> visits.ward = w1")
     found = "patients.sex = 1 can occur in no row that keeps the rules: " + "; ".join(rules)
     assert excluded_values(dataclasses.replace(clinic, rules=rules)) == [found]
+    # A visit's patient keeps the patients' rules, and a drug's visit those of both.
+    rules = (
+        "patients.sex = 1 -> visits.ward = w0",
+        "drugs.code = a -> visits.ward = w1",
+        "drugs.code in {a, b} -> patients.sex = 1",
+    )
+    found = "drugs.code = a can occur in no row that keeps the rules: " + "; ".join(rules)
+    assert excluded_values(dataclasses.replace(clinic, rules=rules)) == [found]
+    with pytest.raises(SchemaError, match="must leave rows that keep them"):
+        dataclasses.replace(clinic, rules=(*rules, "drugs.code = a"))
 
 
 def test_a_rule_over_many_cells_is_kept_by_redrawing():
