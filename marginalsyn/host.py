@@ -495,6 +495,8 @@ def _of_population(synthesis: Synthesis, config: Any, schema: Schema, noise: Noi
     population = float(units) * survey.bound
     rows = Duties(config).rows or int(min(max(round(population), 1), MOST_STANDING))
     notes |= {"estimated_population": round(population), "estimated_rows": rows}
+    if (off := notes.pop("estimated_rows_sd", None)) is not None:
+        notes["estimated_population_sd"] = off * survey.bound
     measured = [
         replace(m, values=m.values * survey.bound, sigma=m.sigma * survey.bound)
         for m in synthesis.measurements

@@ -28,6 +28,16 @@ _TABLES = (".csv", ".parquet")
 _MOST_NAMED = 200
 _MOMENTS = ("date", "datetime")
 _SIGNS = {",": "comma", ";": "semicolon", "\t": "tab"}
+_MADE = {
+    "identifier": "made up for these rows; it names nobody",
+    "standing": "how many of the population a row stands for; sums of it are totals",
+}
+# What Excel calls an encoding that goes by another name there.
+_IN_EXCEL = {
+    "utf-16": "1200: Unicode",
+    "latin-1": "28591: Western European (ISO)",
+    "cp1252": "1252: Western European (Windows)",
+}
 _IN_R = {
     "utf-8-sig": "UTF-8-BOM",
     "utf-16": "UTF-16",
@@ -187,9 +197,10 @@ def _loading(tables: list[str], known: Mapping[str, Any], form: TextForm) -> lis
         python.append(f"date_format={json.dumps(spelt_days, ensure_ascii=False)}")
     if days:
         python.append(f"parse_dates={json.dumps([*days], ensure_ascii=False)}")
+    excel = _IN_EXCEL.get(form.encoding, form.encoding.upper())
     lines = [
         f"`pandas.read_csv({', '.join(python)})` in Python, `read.csv({', '.join(r)})` in R. "
-        f"Excel: Data, From Text/CSV, with the encoding {form.encoding.upper()} and a "
+        f"Excel: Data, From Text/CSV, with the encoding {excel} and a "
         f"{_SIGNS.get(form.sep, form.sep)} as the separator. An empty field is a missing value."
     ]
     if form.sep == ";":
@@ -256,7 +267,7 @@ def _columns(known: Mapping[str, Any]) -> list[str]:
 
 
 def _column(column: Mapping[str, Any]) -> str:
-    words = column.get("description") or ""
+    words = column.get("description") or _MADE.get(column["kind"], "")
     if not words and "lower" in column:
         ends = [column.get(name) for name in ("lower", "upper")]
         words = " to ".join(f"{one:.15g}" if isinstance(one, float) else str(one) for one in ends)

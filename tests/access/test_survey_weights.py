@@ -143,6 +143,15 @@ def survey():
     return frame
 
 
+def test_the_noise_of_the_population_is_one_of_persons(survey):
+    made = Synthesizer(method="independent", eps=1, schema=SCHEMA, seed=1).fit(survey)
+    notes = made.privacy_.notes
+    # Each column's counts add up to the population, too; what is less certain counts for less.
+    exact = sum(1 / (m.sigma**2 * m.values.size) for m in made.measurements_)
+    assert notes["estimated_population_sd"] == pytest.approx(exact**-0.5)
+    assert "estimated_rows_sd" not in notes
+
+
 def test_rows_and_totals_are_those_of_the_population(survey, tmp_path):
     weights = survey["weight"].astype(float).clip(0, BOUND)
     made = Synthesizer(method="mst", eps=3, schema=SCHEMA, seed=1).fit(survey)

@@ -20,6 +20,7 @@ from marginalsyn.plugins.audit.testkit.generators import example_frame, example_
 from marginalsyn.privacy.charges import show_number
 from marginalsyn.release.folder import Release, check_folder
 from marginalsyn.release.readme import INDEX, README, explain_release
+from marginalsyn.table.frames import TextForm
 
 
 @pytest.mark.parametrize("seed", [None, 1])
@@ -58,6 +59,20 @@ def test_dates_without_a_format_of_their_own_are_read_as_dates() -> None:
     text = explain_release(privacy, json.dumps({"columns": columns}), ["synthetic.csv"])
     loading = text.sections["How to read it"][0]
     assert 'date_format={"end": "%d.%m"}, parse_dates=["day", "end"]' in loading
+
+
+def test_made_up_columns_and_encodings_are_called_what_they_are() -> None:
+    synth = Synthesizer(method="independent", eps=1, schema=example_schema())
+    privacy = synth.fit(example_frame(50)).privacy_
+    made = [("id", "identifier"), ("weight", "standing")]
+    known = json.dumps({"columns": [{"name": name, "kind": kind} for name, kind in made]})
+    text = explain_release(privacy, known, ["synthetic.csv"]).to_markdown()
+    assert "with the encoding UTF-8" in text
+    assert "* `id` (identifier): made up for these rows; it names nobody" in text
+    assert "* `weight` (standing): how many of the population a row stands for" in text
+    form = TextForm(sep=";", encoding="cp1252")
+    text = explain_release(privacy.with_form(form), known, ["synthetic.csv"]).to_markdown()
+    assert "with the encoding 1252: Western European (Windows) and a semicolon" in text
 
 
 def test_it_follows_the_weights_and_a_change_is_found(tmp_path: Path) -> None:
