@@ -31,8 +31,6 @@ _FAMILIES = get_args(Name)
 _CALL = re.compile(r"\s*([a-z]+)\s*\((.*)\)\s*", re.DOTALL | re.IGNORECASE)
 _SIGNS = {"-": "difference", "/": "ratio"}
 _CLAUSES = ("where", "standardised by", "standardized by", "by")
-# A comma, or the word, between conditions; a comma inside a value is no such.
-_AND = re.compile(r"\s+and\s+(?=[^,=<>!]+[=<>!])", re.IGNORECASE)
 
 
 def is_question(text: str) -> bool:
@@ -131,7 +129,7 @@ class _Asked:
     def _masks(self, where: str) -> tuple[Mask, ...]:
         if not where.strip():
             return ()
-        given = read_conditions(_AND.sub(",", where), self.schema)
+        given = read_conditions(where, self.schema)
         return tuple(Mask(name, one.weights) for name, one in given.items())
 
     def _groups(self) -> tuple[Group, ...]:

@@ -58,7 +58,8 @@ class Sample(OfRelease["pd.DataFrame"]):
     where: str | Mapping[str, Any] | None = option(
         None,
         "Only rows that agree: values, ranges such as age=40..50 (either end may be left out), "
-        "comparisons such as age>=40 or sex!=male, `missing`, or several with | between. "
+        "comparisons such as age>=40 or sex!=male, `missing`, or several with | between; commas "
+        "or `and` between columns. "
         "[default rows: the release's estimate of how many private rows agree]",
         metavar="COLUMN=VALUE,...",
         python='What the rows must have: "sex=female,age>=40", or by column a value, a pair '

@@ -26,6 +26,8 @@ from marginalsyn.validation import like, shown
 
 MISSING = "missing"
 _COMPARISON = re.compile(r"^([^=<>!]+)(<=|>=|!=|==|=|<|>)(.*\S.*)$", re.DOTALL)
+# The word between conditions, after a comparison.
+_AND = re.compile(r"([=<>][^=<>!]*?)\s+and\s+(?=[^,=<>!]+[=<>!])", re.IGNORECASE)
 _RANGE = re.compile(r"^\s*(.*?)\s*\.\.\s*(.*?)\s*$")
 # Values between bars; one in quotes may have bars, and dots that are no range.
 _VALUE = re.compile(r"""\s*(?:'[^']*'|"[^"]*")\s*(?=\||$)|[^|]+""")
@@ -87,11 +89,11 @@ def read_conditions(where: str | Mapping[str, Any], schema: Schema) -> dict[str,
     """The conditions by column that a text or a mapping states.
 
     Args:
-        where: ``"sex=female,age=40..50,size>=m"``: a value, a range with both ends (either may
-            be left out), ``missing``, or several of them with ``|`` between; or a comparison by
-            ``!=``, ``>``, ``>=``, ``<`` or ``<=``, which no missing value meets. Or by column a
-            value, a pair (range), a list of values, ``{"min": ..., "max": ...}``, or None for
-            missing.
+        where: ``"sex=female,age=40..50,size>=m"``, or with "and" in place of commas: a value, a
+            range with both ends (either may be left out), ``missing``, or several of them with
+            ``|`` between; or a comparison by ``!=``, ``>``, ``>=``, ``<`` or ``<=``, which no
+            missing value meets. Or by column a value, a pair (range), a list of values, ``{"min":
+            ..., "max": ...}``, or None for missing.
         schema: of the rows.
 
     Raises:
@@ -174,6 +176,7 @@ def kept_rows(
 def _parsed(text: str) -> dict[str, list[tuple[str, Any]]]:
     """By column, its comparisons: an operator and a value each."""
     given: dict[str, list[tuple[str, Any]]] = {}
+    text = _AND.sub(r"\1,", text)
     # A comma that no "column=" follows belongs to the value before it.
     for part in re.split(r",(?=[^,=<>!]+[=<>!])", text):
         found = _COMPARISON.match(part)

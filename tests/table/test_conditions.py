@@ -50,6 +50,8 @@ SCHEMA = Schema(
         ("odd=missing", "odd", [0, 0, 0, 1, 0, 0]),
         ("age>45", "age", [0, 0, 0, 0, 0.4, 1, 1, 1, 1, 1, 0]),
         ("age >= 45, age<50", "age", [0, 0, 0, 0, 0.5, 0, 0, 0, 0, 0, 0]),
+        ("age >= 45 and age<50 and odd=<5", "age", [0, 0, 0, 0, 0.5, 0, 0, 0, 0, 0, 0]),
+        ("odd=<5|a,b and sex = male", "odd", [1, 0, 0, 0, 1, 0]),
         ("sex=female,age<=4", "age", [0.5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
         ("age!=40..49", "age", [1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 0]),
         ("age!=missing", "age", [1] * 10 + [0]),
@@ -135,3 +137,12 @@ def test_rows_picked_out_of_many_agree_and_rare_ones_are_refused() -> None:
     assert found["ill"].all()
     with pytest.raises(DataError, match="common enough"):
         kept_rows(draw, SCHEMA, None, read_conditions("sex=male", SCHEMA))
+
+
+def test_and_in_names_and_values_is_no_comma() -> None:
+    columns = [
+        {"kind": "integer", "name": "sand and clay", "lower": 0, "upper": 9},
+        {"kind": "categorical", "name": "team", "categories": ["R and D", "sales"], "other": False},
+    ]
+    found = read_conditions("sand and clay>4 and team=R and D", Schema(columns=columns))
+    assert [condition.weights.sum() for condition in found.values()] == [5, 1]
