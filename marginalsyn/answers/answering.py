@@ -38,6 +38,8 @@ _EMPTY = (
     "larger groups, or for their count"
 )
 REPLICATES = 200
+# An interval that is narrower than this share of its ends follows from public margins alone.
+_EXACT = 1e-6
 # Of whole replays, each of which runs the generator.
 WHOLE = 40
 
@@ -72,6 +74,7 @@ class Answer:
         down, up: how far ``fitted`` may move where pairs of columns were never measured together
             and are set to the extremes that the release allows; 0 where all were.
         notes: what readers should know.
+        exact: whether it follows from public margins alone.
         error, z, p: the standard error that the interval stands for; of what would be 0 (a ratio:
             1) if there were nothing to find, how many of them it is away, and the p-value.
     """
@@ -92,6 +95,7 @@ class Answer:
     down: float = 0.0
     up: float = 0.0
     notes: tuple[str, ...] = ()
+    exact: bool = False
     error: float = math.nan
     z: float = math.nan
     p: float = math.nan
@@ -143,6 +147,13 @@ class Answers:
         """JSON values."""
         return dict(plain(asdict(self)))
 
+    def by_question(self) -> dict[str, list[Answer]]:
+        """The answers to each question."""
+        asked = dict[str, list[Answer]]()
+        for answer in self.answers:
+            asked.setdefault(answer.question, []).append(answer)
+        return asked
+
     def summary(self) -> str:
         """A table for each question, as statsmodels prints one, and what privacy noise adds.
 
@@ -150,19 +161,10 @@ class Answers:
             >>> print(Release.read("release").model("ill ~ age").summary())  # doctest: +SKIP
         """
         tail = (1 - self.confidence) / 2
-        head = [
-            "",
-            "coef",
-            "std err",
-            "z",
-            "P>|z|",
-            f"[{tail:.3g}",
-            f"{1 - tail:.3g}]",
-            "noise adds",
-        ]
+        ends = f"[{tail:.3g}", f"{1 - tail:.3g}]"
+        head = ["", "coef", "std err", "z", "P>|z|", *ends, "noise adds"]
         blocks = []
-        for title in dict.fromkeys(answer.question for answer in self.answers):
-            own = [answer for answer in self.answers if answer.question == title]
+        for title, own in self.by_question().items():
             rows = [head, *(_line(answer) for answer in own)]
             widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
             lines = [
@@ -467,14 +469,19 @@ def _answers(
     numbers |= zip(("naive", "naive_low", "naive_high"), naive, strict=True)
     tested = _significance(problem.question.null, found, confidence)
     numbers |= zip(("estimate", "error", "z", "p"), (found.value, *tested), strict=True)
-    # A question that is read as one number has all the notes that its parts have.
-    every = tuple(dict.fromkeys(note for notes in limits.notes for note in notes))
+    # A question that is read as one number has the notes of all parts that it rests on.
+    parts = problem.answered | np.isnan(found.value).any()
+    every = tuple(dict.fromkeys(n for i in np.flatnonzero(parts) for n in limits.notes[i]))
     unknown = np.isnan(found.value) & (found.measured_share >= ANSWERED)
     single = problem.question.single
+    width, size = found.high - found.low, np.maximum(abs(found.low), abs(found.high))
+    # A quantile's interval has no width either where many rows have one value.
+    exact = (width <= _EXACT * size) & np.array(not single)
     return [
         Answer(
             question=problem.question.title,
             term=name,
+            exact=bool(exact[i]),
             down=0.0 if single else float(limits.down[i]),
             up=0.0 if single else float(limits.up[i]),
             notes=(*(every if single else limits.notes[i]), *((_EMPTY,) if unknown[i] else ())),

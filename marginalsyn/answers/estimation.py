@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 from scipy.stats import norm
+from scipy.stats import t as student
 
 from marginalsyn.answers.code_combinations import CodeCombinations
 from marginalsyn.answers.evidence import Evidence, Target
@@ -158,9 +159,11 @@ class Problem:
             tail = (1 - confidence) / 2
             above, below = np.quantile(errors, [tail, 1 - tail], axis=0) * [[-1.0], [1.0]]
         elif errors is not None and len(errors) > 1:
-            mean, spread = errors.mean(axis=0), errors.std(axis=0, ddof=1)
+            mean, many = errors.mean(axis=0), len(errors)
             # As sure as so few replays allow.
-            below, above = mean + z * spread, z * spread - mean
+            half = student.ppf(0.5 + confidence / 2, many - 1) * (1 + 1 / many) ** 0.5
+            half = half * errors.std(axis=0, ddof=1)
+            below, above = mean + half, half - mean
         error, value = self.error, self.value
         low, high = value - below * error, value + above * error
         least, most = self.statistic.limits

@@ -338,12 +338,11 @@ class Evidence:
 
     def _softly(self, before: SoftTable) -> SoftTable:
         """A table of as many soft rows, fitted to these marginals."""
-        total = self.total[0]
         soft_rows = len(next(iter(before.probabilities.values())))
         return fit_rows(
             self.domain,
             observed(self.compression, self.marginals),
-            total=total,
+            total=self.total[0],
             rng=np.random.default_rng(0),  # where the descent starts
             soft_rows=soft_rows,
         )

@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import ClassVar, Literal
 
 import numpy as np
+from scipy.special import expit
 
 Name = Literal["linear", "logistic", "poisson", "multinomial", "ordinal"]
 _LARGEST = 30.0
@@ -146,8 +147,8 @@ class Ordinal(Family):
         return np.asarray((upper / p)[:, None] * top - (lower / p)[:, None] * bottom)
 
     def bends(self, eta: np.ndarray, y: np.ndarray) -> np.ndarray:
-        p, upper, lower, above, below, top, bottom = self._parts(eta, y)
-        slope = (upper / p)[:, None] * top - (lower / p)[:, None] * bottom
+        p, _, _, above, below, top, bottom = self._parts(eta, y)
+        slope = self.slopes(eta, y)
         own = (above / p)[:, None] * top - (below / p)[:, None] * bottom
         return np.asarray(
             slope[:, :, None] * slope[:, None, :] - own[:, :, None] * np.eye(eta.shape[1])
@@ -173,8 +174,3 @@ FAMILIES: dict[Name, Family] = {
     "multinomial": Multinomial(),
     "ordinal": Ordinal(),
 }
-
-
-def expit(x: np.ndarray) -> np.ndarray:
-    """The chance of log-odds."""
-    return np.asarray(0.5 * (1 + np.tanh(0.5 * x)))

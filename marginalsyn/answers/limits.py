@@ -62,7 +62,7 @@ def limits_of(problem: Problem, bounds: Mapping[Pair, float]) -> Limits:
     if problem.evidence.drift:
         return _of_points(problem)
     size = len(problem.value)
-    down, up = np.zeros(size), np.zeros(size)
+    down, up = moved = np.zeros((2, size))
     shared = [*_binned(problem), *_cut(problem), *_split(problem), *_few(problem).values()]
     notes = [list(shared) for _ in range(size)]
     pairs = _unmeasured(problem) if (problem.widened | ~problem.answered).any() else []
@@ -88,7 +88,9 @@ def limits_of(problem: Problem, bounds: Mapping[Pair, float]) -> Limits:
         )
     for i, text in unanswered(problem).items():
         notes[i].append(text)
-    return Limits(down * problem.size, up * problem.size, [tuple(own) for own in notes])
+    ends = np.clip(problem.fitted + moved, *problem.statistic.limits)
+    down, up = (ends - problem.fitted) * problem.size
+    return Limits(down, up, [tuple(own) for own in notes])
 
 
 def _of_points(problem: Problem) -> Limits:

@@ -258,28 +258,22 @@ def weigh(evidence: Evidence, function: Function) -> Linear:
             missing[columns] = part
             continue
         spread = [_spread(evidence, columns, part, marginals[i]) for i in hosts]
-        squares = [
-            float(np.sum(np.square(values))) * marginals[i].values.size / values.size
-            for i, values in zip(hosts, spread, strict=True)
+        trust = [
+            1.0 / (one.sigma**2 * one.values.size * float(np.mean(np.square(values))))
+            for one, values in zip([marginals[i] for i in hosts], spread, strict=True)
         ]
-        weights = np.array(
-            [1.0 / (marginals[i].sigma ** 2 * s) for i, s in zip(hosts, squares, strict=True)]
-        )
-        weights /= weights.sum()
-        for i, values, weight in zip(hosts, spread, weights.tolist(), strict=True):
-            add(i, weight * values)
+        for i, values, weight in zip(hosts, spread, trust, strict=True):
+            add(i, weight / sum(trust) * values)
     for name, values in function.within.items():
-        own = [
-            i
+        own = {
+            i: marginal.sigma**-2
             for i, marginal in enumerate(marginals)
             if marginal.columns == (name,) and not marginal.whole
-        ]
+        }
         if not own:
             lacking[name] = values
-            continue
-        weights = np.array([marginals[i].sigma ** -2 for i in own])
-        for i, weight in zip(own, (weights / weights.sum()).tolist(), strict=True):
-            add(i, weight * values)
+        for i, weight in own.items():
+            add(i, weight / sum(own.values()) * values)
     return Linear(
         function,
         tuple(found),

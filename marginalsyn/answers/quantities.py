@@ -177,8 +177,8 @@ class Question:
         )
 
     def printed(self, found: Interval) -> Interval:
-        """What a fit on the synthetic rows prints, from the statistic's numbers there."""
-        return found
+        """What a fit on the synthetic rows prints, from the statistic's numbers there, if any."""
+        return (np.array([np.nan]),) * 3 if self.single else found
 
     def replay_error(self, problem: Problem, replay: Evidence) -> np.ndarray:
         """The studentised error on a replay, whose truth is the problem's model."""
@@ -229,10 +229,7 @@ class Ratios(Statistic):
     small: bool = False
 
     def value(self, weights: np.ndarray) -> np.ndarray:
-        return self.compare(self.ratios(weights))
-
-    def compare(self, ratios: np.ndarray) -> np.ndarray:
-        """The numbers, of the ratios themselves."""
+        ratios = self.ratios(weights)
         if self.quotient:
             first, second = self.contrast.argmax(axis=1), self.contrast.argmin(axis=1)
             return np.asarray(ratios[first] / np.maximum(ratios[second], 1e-12))

@@ -165,13 +165,14 @@ class _Asked:
         if self.strata:
             raise UsageError(f"question ({self.text}) must be a mean to be standardised")
         name = find_column(self.schema, name.strip("` "), self.name)
-        return [Quantile(name, share, self.schema, g.name, g.masks) for g in self._groups()]
+        groups = self._groups()
+        return [Quantile(name, share, self.schema, g.name, g.masks, self.text) for g in groups]
 
     def _standardised(self) -> Standardised:
         """Means by group and stratum, put together by the strata's shares."""
         found = re.fullmatch(r"(.*?)\s*\(([\d\s.,]+)\)", self.strata)
         names = read_columns(self.schema, found[1] if found else self.strata, "standardised by")
-        strata = groups_of(self.schema, names, masks=self._masks(self.where))
+        strata = groups_of(self.schema, names, masks=self._masks(self.where), other=False)
         given = tuple(float(x) for x in re.split(r"[\s,]+", found[2].strip())) if found else ()
         part = self.part()
         if part.kind != "mean" or {*names} & {*self.by}:
@@ -179,8 +180,6 @@ class _Asked:
                 f"question ({self.text}) must be a mean, standardised by other columns than its "
                 "groups'"
             )
-        if given and len(given) == len(strata) - 1 and self.schema.column(names[-1]).has_other:
-            given = (*given, 0.0)
         if given and (len(given) != len(strata) or not sum(given) > 0):
             raise UsageError(
                 f"question ({self.text}) must give a share for each of {len(strata)} strata: "

@@ -17,7 +17,6 @@ from marginalsyn.answers.evidence import Evidence
 from marginalsyn.answers.families import FAMILIES, Family, Name
 from marginalsyn.answers.quantities import (
     Estimates,
-    Interval,
     Mask,
     Question,
     Statistic,
@@ -230,10 +229,6 @@ class Risk(Regression):
     ) -> np.ndarray:
         del rng
         return self.replay_error(problem, again)
-
-    def printed(self, found: Interval) -> Interval:
-        """Nothing: a fit prints no excess risk."""
-        return (np.array([np.nan]),) * 3
 
     def conclude(self, problem: Problem, confidence: float, errors: np.ndarray | None) -> Estimates:
         """The expected excess risk, and between what it lies, from replays or in the linear form.

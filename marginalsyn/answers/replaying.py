@@ -261,10 +261,8 @@ class _Task:
             return errors, errors
         drawn = self.evidence.redrawn(self.target, rng)
         fitted = drawn.refitted(warm=self.warm)
-        return self._linear(drawn), [p.question.replay_error(p, fitted) for p in self.problems]
-
-    def _linear(self, drawn: Evidence) -> Errors:
-        return [p.question.linear_error(p, drawn) for p in self.problems]
+        linear = [p.question.linear_error(p, drawn) for p in self.problems]
+        return linear, [p.question.replay_error(p, fitted) for p in self.problems]
 
 
 def replay(
@@ -292,12 +290,10 @@ def replay(
     report = progress or Silent()
     task = _Task(evidence, tuple(bent), target, again, warm=not refit)
     streams = rng.spawn(replicates)
-    errors = [p.question.linear_draws(p, replicates, rng) for p in bent]
-    places = {id(problem): place for place, problem in enumerate(bent)}
+    errors = {p: p.question.linear_draws(p, replicates, rng) for p in bent}
 
     def given() -> list[np.ndarray | None]:
-        own = (places.get(id(problem)) for problem in problems)
-        return [None if place is None else errors[place] for place in own]
+        return [errors.get(problem) for problem in problems]
 
     if again is None and not (refit or evidence.refits):
         return given()
@@ -314,34 +310,30 @@ def replay(
             )
 
     pilots = () if refit or again is not None else PILOTS
+    left = {problem: place for place, problem in enumerate(bent)}
     for number, most in pilots:
         replay(streams[len(found) : number])
-        linear, fitted = (_joined(part) for part in zip(*found, strict=True))
-        if len(found) < replicates and _agree(linear, fitted, most):
-            errors = [
-                _carried(low, high, own, isinstance(p.question, Risk))
-                for low, high, own, p in zip(linear, fitted, errors, bent, strict=True)
-            ]
+        for problem, place in [*left.items()] if len(found) < replicates else ():
+            low, high = (
+                np.array([form[place] for form in forms]) for forms in zip(*found, strict=True)
+            )
+            if _agree(low, high, most):
+                risk = isinstance(problem.question, Risk)
+                errors[problem] = _carried(low, high, errors[problem], risk)
+                del left[problem]
+        if not left:
             return given()
     replay(streams[len(found) :])
-    errors = _joined([fitted for _, fitted in found])
+    for problem, place in left.items():
+        errors[problem] = np.array([fitted[place] for _, fitted in found])
     return given()
 
 
-def _joined(found: Sequence[Errors]) -> list[np.ndarray]:
-    """For every problem an array with one row a replay."""
-    return [np.array(own) for own in zip(*found, strict=True)]
-
-
-def _agree(linear: Sequence[np.ndarray], fitted: Sequence[np.ndarray], most: float) -> bool:
+def _agree(low: np.ndarray, high: np.ndarray, most: float) -> bool:
     """Whether fits add little that the linear form does not know, beyond a shift and a scale."""
-    for low, high in zip(linear, fitted, strict=True):
-        spread = np.maximum(high.std(axis=0), 1e-12)
-        slope = _slope(low, high)
-        rest = high - high.mean(axis=0) - slope * (low - low.mean(axis=0))
-        if np.any(rest.std(axis=0) > most * spread):
-            return False
-    return True
+    spread = np.maximum(high.std(axis=0), 1e-12)
+    rest = high - high.mean(axis=0) - _slope(low, high) * (low - low.mean(axis=0))
+    return bool(np.all(rest.std(axis=0) <= most * spread))
 
 
 def _slope(low: np.ndarray, high: np.ndarray) -> np.ndarray:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pandas as pd
 from scipy.stats import chi2
 
 from marginalsyn.answers.code_combinations import CodeCombinations, inside
@@ -47,17 +48,20 @@ class Quantile(Question):
     schema: Schema
     name: str = ""
     within: tuple[Mask, ...] = ()
+    text: str = ""
     single = True
 
     def __post_init__(self) -> None:
         if not self.schema.column(self.column).numeric:
-            raise UsageError(f"quantile ({self.column}) must be of a numeric column")
+            raise UsageError(
+                f"quantile ({self.column}) must be of a number: ask for share({self.column})"
+            )
         if not 0 < self.level < 1:
             raise UsageError(f"quantile ({self.level:g}) must be between 0 and 1, such as 0.5")
 
     @property
     def title(self) -> str:
-        return f"quantile {self.column} {self.level:g}" + (self.name and f": {self.name}")
+        return self.text or f"quantile {self.column} {self.level:g}"
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -76,30 +80,30 @@ class Quantile(Question):
         return Ratios(names, tops, bottoms, np.eye(levels), ends, ends, small=small)
 
     def conclude(self, problem: Problem, confidence: float, errors: np.ndarray | None) -> Estimates:
-        """The quantile out of the estimates of the cumulative shares, if all were measured."""
+        """The quantile out of the estimates of the cumulative shares that were measured."""
         found = super().conclude(problem, confidence, errors)
         bins = problem.evidence.bins(self.column)
         factor = np.ones(found.low.shape) if bins is None else bins.factor
-        fitted, place = self.invert(found.fitted)
-        value = low = high = float("nan")
-        # The last share is 1 in any case, and a group that may be empty has no share at all.
-        if not np.isnan(found.value[:-1]).any():
-            value, place = self.invert(found.value)
-            low, high = self.between(found.low, found.high, factor)
-            value = min(max(value, low), high)
-
+        # A share that is not known lies between those next to it.
+        known = ~np.isnan(found.value)
+        least, most = pd.Series(found.low).ffill(), pd.Series(found.high).bfill()
+        low, high = self.between(least.fillna(0.0).to_numpy(), most.fillna(1.0).to_numpy(), factor)
+        value, place = self.invert(np.where(known, found.value, found.fitted))
+        first, last = self._ends()
+        answered = known[:-1].any() and (low, high) != (first[0], last[-1])
+        there = np.array([1.0 if answered else np.nan])
         own = slice(place, place + 1)
         return replace(
             found,
             names=[self.name or f"{self.level:g} quantile of {self.column}"],
-            value=np.array([value]),
-            low=np.array([low]),
-            high=np.array([high]),
-            fitted=np.array([fitted]),
+            value=min(max(value, low), high) * there,
+            low=low * there,
+            high=high * there,
+            fitted=np.array([self.invert(found.fitted)[0]]),
             sampling=found.sampling[own],
             noise=found.noise[own],
             rows=found.rows[own],
-            measured_share=found.measured_share.min(keepdims=True),
+            measured_share=found.measured_share[known | (not answered)].min(keepdims=True),
         )
 
     def printed(self, found: Interval) -> Interval:
@@ -157,17 +161,20 @@ class Covariances(Statistic):
         """The number of each pair."""
         return [str(i) for i in range(self.groups.shape[1] * self.numbers.shape[1])]
 
+    def shares(self, weights: np.ndarray) -> np.ndarray:
+        """By row its share of all that are there."""
+        own = weights * self.present
+        return np.asarray(own / max(own.sum(), 1e-12))
+
     def centred(self, weights: np.ndarray) -> np.ndarray:
         """By row the product of every group and number, each less its mean."""
-        own = weights * self.present
-        own = own / max(own.sum(), 1e-12)
+        own = self.shares(weights)
         groups, numbers = self.groups - own @ self.groups, self.numbers - own @ self.numbers
         return np.asarray((groups[:, :, None] * numbers[:, None, :]).reshape(len(groups), -1))
 
     def scale(self, weights: np.ndarray) -> np.ndarray:
         """What each mean is divided by: the root of its variance times the rows, if independent."""
-        own = weights * self.present
-        own = own / max(own.sum(), 1e-12)
+        own = self.shares(weights)
         share, centre = own @ self.groups, own @ self.numbers
         spread = own @ np.square(self.numbers - centre)
         # A column of a 1 for each value: Pearson's sum runs over cells.
@@ -175,8 +182,7 @@ class Covariances(Statistic):
         return np.sqrt(np.maximum(np.outer(share, spread), 1e-9).ravel())
 
     def value(self, weights: np.ndarray) -> np.ndarray:
-        own = weights * self.present
-        return np.asarray(own @ self.centred(weights) / max(own.sum(), 1e-12))
+        return np.asarray(self.shares(weights) @ self.centred(weights))
 
     def influence(self, weights: np.ndarray, value: np.ndarray) -> np.ndarray:
         there = self.present[:, None]
@@ -210,7 +216,7 @@ class Independence(Question):
 
     def on(self, cells: CodeCombinations) -> Statistic:
         column, group = self.schema.column(self.column), self.schema.column(self.by)
-        sizes = [one.size - one.nullable for one in (column, group)]
+        sizes = [column.levels, group.levels]
         if min(sizes) < 2 or sizes[1] > MOST_GROUPS or not (column.numeric or sizes[0] < 61):
             raise UsageError(
                 f"test ({self.column}, {self.by}) must be of a number or a list of values, and "
@@ -243,8 +249,13 @@ class Independence(Question):
         assert isinstance(statistic, Covariances)
         scale = statistic.scale(problem.weights)
         parts = [part / np.outer(scale, scale) for part in problem.covariances()]
-        values = np.linalg.eigvalsh(sum(parts) + np.diag(problem.unmeasured / scale**2))
-        values = values[values > 1e-6 * max(float(values.max()), 1e-300)]
+        values, axes = np.linalg.eigh(sum(parts))
+        free = values > 1e-6 * max(float(values.max()), 1e-300)
+        # What was not measured varies only as groups and values can that add up to all rows.
+        rest, axes = problem.unmeasured / scale**2, axes[:, free]
+        added = axes.T @ (rest[:, None] * axes)
+        added *= rest.sum() / max(float(np.trace(added)), 1e-300)
+        values = np.linalg.eigvalsh(np.diag(values[free]) + added)
         total = float(np.sum(np.square(problem.value / scale)))
         kind = "equality of means" if statistic.numbers.shape[1] == 1 else "chi-square"
         known = problem.answered.all()
@@ -262,9 +273,6 @@ class Independence(Question):
             measured_share=problem.measured_share.min(keepdims=True),
             p=np.array([tail(total, values)]) if known else nothing,
         )
-
-    def printed(self, found: Interval) -> Interval:
-        return (np.array([np.nan]),) * 3
 
 
 def tail(total: float, values: np.ndarray) -> float:

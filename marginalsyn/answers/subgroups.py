@@ -351,14 +351,22 @@ def table_of(columns: Sequence[str], schema: Schema, kind: Literal["share", "cou
 
 
 def groups_of(
-    schema: Schema, names: Sequence[str], *, masks: Sequence[Mask] = (), missing: bool = False
+    schema: Schema,
+    names: Sequence[str],
+    *,
+    masks: Sequence[Mask] = (),
+    missing: bool = False,
+    other: bool = True,
 ) -> tuple[Group, ...]:
-    """A group for every combination of values, each within further conditions."""
+    """A group for every combination of values, each within further conditions.
+
+    What is ``missing`` is a value as well, or not, and so is what is none of the listed values.
+    """
     choices = []
     for name in names:
         column = schema.column(name)
-        labels = column.labels()[: column.size - (column.nullable and not missing)]
-        rows = np.eye(column.size)
+        known = column.size - (column.nullable and not missing) if other else column.levels
+        labels, rows = column.labels()[:known], np.eye(column.size)
         choices.append([(f"{name} = {v}", Mask(name, rows[i])) for i, v in enumerate(labels)])
     number = int(np.prod([len(own) for own in choices]))
     if number > (MOST_TERMS if missing else MOST_GROUPS):

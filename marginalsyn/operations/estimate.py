@@ -168,16 +168,9 @@ def _whole(found: Answers) -> str:
     return "the population" if found.target == "population" else "the private table"
 
 
-def _by_question(found: Answers) -> dict[str, list[Answer]]:
-    asked: dict[str, list[Answer]] = {}
-    for answer in found.answers:
-        asked.setdefault(answer.question, []).append(answer)
-    return asked
-
-
 def _tables(found: Answers) -> Iterator[str | Columns]:
     """A table for each question."""
-    for title, own in _by_question(found).items():
+    for title, own in found.by_question().items():
         yield title
         yield Columns(*_table(own, found.confidence), right=("estimate", "p", *VARIANCE))
         yield ""
@@ -185,36 +178,24 @@ def _tables(found: Answers) -> Iterator[str | Columns]:
 
 def _table(own: Sequence[Answer], confidence: float) -> tuple[list[str], list[tuple[object, ...]]]:
     """A question's head and rows."""
-    head = ["term", "estimate", f"{100 * confidence:g}% interval", *VARIANCE, "naive fit"]
+    interval, extremes = f"{100 * confidence:g}% interval", "if unmeasured pairs differ"
+    head = ["term", "estimate", interval, "p", *VARIANCE, "naive fit", extremes]
     rows = [_row(answer) for answer in own]
-    if any(answer.down != answer.up for answer in own):
-        head.append("if unmeasured pairs differ")
-    else:
-        rows = [row[:-1] for row in rows]
-    if not all(math.isnan(answer.p) for answer in own):
-        head.insert(3, "p")
-        shown = ("" if math.isnan(a.p) else f"{a.p:.3f}" if a.p >= 0.001 else "<.001" for a in own)
-        rows = [(*row[:3], p, *row[3:]) for row, p in zip(rows, shown, strict=True)]
-    return head, rows
-
-
-# An interval that is narrower than this share of its ends follows from public margins alone.
-_EXACT = 1e-6
+    empty = {name for at, name in enumerate(head) if not any(row[at] for row in rows)}
+    shown = [at for at, name in enumerate(head) if name not in empty & {"p", extremes}]
+    return [head[at] for at in shown], [tuple(row[at] for at in shown) for row in rows]
 
 
 def _row(answer: Answer) -> tuple[object, ...]:
     ends = (answer.fitted + answer.down, answer.fitted + answer.up)
-    unlike = answer.down != answer.up
+    unlike = partial(_number, width=answer.up - answer.down, size=max(map(abs, ends)))
+    extremes = " to ".join(map(unlike, ends)) if answer.down != answer.up else ""
     if not answer.measured:
         # The naive figure, marked, and the extremes of pairs, if any.
         naive = "" if math.isnan(answer.naive) else f"naive, unmeasured: {answer.naive:.3g}"
-        extremes = "{:.3g} to {:.3g}".format(*ends) if unlike else ""
-        return (answer.term, "", answer.why, "", "", "", naive, extremes)
+        return (answer.term, "", answer.why, *[""] * 4, naive, extremes)
     size = max(abs(answer.low), abs(answer.high), abs(answer.estimate))
-    width = answer.high - answer.low
-    # The interval of a quantile has no width either where many rows have one value.
-    exact = 0 <= width <= _EXACT * size and not math.isnan(answer.naive)
-    exact = exact and not answer.question.startswith("quantile ")
+    exact, width = answer.exact, answer.high - answer.low
     width = answer.naive_high - answer.naive_low if exact else width
     shown = partial(_number, width=width, size=size)
     naive = " to ".join(map(shown, (answer.naive_low, answer.naive_high)))
@@ -223,12 +204,13 @@ def _row(answer: Answer) -> tuple[object, ...]:
         answer.term,
         shown(answer.estimate),
         "exact: public" if exact else "" if math.isnan(answer.low) else ends_shown,
+        "" if math.isnan(answer.p) else f"{answer.p:.3f}" if answer.p >= 0.001 else "<.001",
         *(
             "" if exact else f"{100 * part:.0f}%"
             for part in (answer.sampling, answer.noise, answer.rows)
         ),
         "" if math.isnan(answer.naive) else naive,
-        " to ".join(map(shown, ends)) if unlike else "",
+        extremes,
     )
 
 
@@ -248,7 +230,7 @@ def _page(found: Answers, title: str, stamp: str) -> str:
     percent = f"{100 * found.confidence:g}%"
     about = f"{percent} intervals; below each, coloured, what the synthetic rows alone would say"
     sections = []
-    for number, (question, own) in enumerate(_by_question(found).items()):
+    for number, (question, own) in enumerate(found.by_question().items()):
         spans = [
             Bar(
                 label,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from marginalsyn.answers.code_combinations import Bins
 from marginalsyn.answers.estimation import ANSWERED, UNMEASURED, Problem, fieller
 from marginalsyn.answers.limits import limits_of, pair_bounds
 from marginalsyn.answers.projection import missing_marginals
+from marginalsyn.answers.quantities import Mask
 from marginalsyn.answers.regression import Regression
 from marginalsyn.answers.replaying import with_measured
 from marginalsyn.answers.single_numbers import Quantile
@@ -214,6 +216,35 @@ def test_intervals_of_quantiles_hold_the_real_ones_and_are_narrower_than_bins(
         found = question.conclude(Problem(evidence, question, "table", RNG), 0.95, None)
         assert found.low[0] <= np.quantile(numbers, level) <= found.high[0]
         assert found.high[0] - found.low[0] < 19
+
+
+def test_a_median_rests_on_the_shares_near_it_alone(evidence_of: Make) -> None:
+    """Rare high values that were measured as one kept every group from having a median."""
+    schema = Schema(
+        columns=(IntegerColumn(name="n", lower=0, upper=3), BooleanColumn(name="b")), label="b"
+    )
+    counts = np.array([[300.0, 100.0], [400.0, 700.0], [100.0, 100.0], [100.0, 100.0]])
+    evidence, _ = evidence_of(
+        {"n": 4, "b": 2},
+        [(("n",), 8.0), (("n", "b"), 8.0)],
+        seed=0,
+        counts=counts,
+        schema=schema,
+        merges={"n": ([0, 1, 2, 2], [1.0, 1, 0.5, 0.5])},
+    )
+    for group in (0, 1):
+        within = (Mask("b", np.eye(2)[group]),)
+        problem = Problem(evidence, Quantile("n", 0.5, schema, "", within), "population", RNG)
+        assert not problem.answered[2]
+        found = problem.question.conclude(problem, 0.95, None)
+        assert (found.low[0], found.high[0]) == (1, 1)
+        assert found.measured_share[0] > 0.9
+        # Of a share that lies among those that are not known, the ends do.
+        level = float(counts[:3, group].sum() / counts[:, group].sum())
+        last = replace(problem.question, level=level)
+        found = last.conclude(Problem(evidence, last, "population", RNG), 0.95, None)
+        assert found.low[0] <= 2
+        assert found.high[0] == 3
 
 
 def test_ratios_of_hardly_any_rows_may_be_anything() -> None:

@@ -71,6 +71,36 @@ def test_every_replay_is_fitted_where_the_linear_form_differs(
     assert len(found) == len(fits) == 40
 
 
+def test_what_is_asked_at_the_same_time_changes_no_interval(
+    evidence_of: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A question whose replays differ from the linear form kept all others from it."""
+    evidence, (problem, risk) = problems_of(evidence_of)
+    (alone,) = replay(evidence, [problem], "population", 40, np.random.default_rng(7))
+    original = replaying._agree
+    number = len(problem.value)
+    monkeypatch.setattr(
+        replaying,
+        "_agree",
+        lambda low, high, most: low.shape[1] == number and original(low, high, most),
+    )
+    asked = replay(evidence, [problem, risk], "population", 40, np.random.default_rng(7))
+    assert alone is not None
+    assert np.array_equal(alone, asked[0])
+
+
+def test_few_replays_say_how_little_they_know(evidence_of: Make) -> None:
+    """By the normal law 20 replays would hold .93."""
+    _, (problem, _) = problems_of(evidence_of)
+    rng, held = np.random.default_rng(8), []
+    for _ in range(2000):
+        drawn = rng.normal(size=(20, len(problem.value)))
+        found = problem.conclude(0.95, drawn)
+        error = rng.normal(size=len(problem.value)) * problem.error
+        held.append((found.low <= problem.value - error) & (problem.value - error <= found.high))
+    assert 0.94 < np.mean(held) < 0.96
+
+
 def test_a_model_survives_the_way_to_another_process(evidence_of: Make) -> None:
     evidence, _ = problems_of(evidence_of)
     there = pickle.loads(pickle.dumps(evidence))
