@@ -23,7 +23,7 @@ _PARTS = (
     "RegexpILike Any Array Tuple Case If Coalesce Nullif Greatest Least Cast DataType "
     "DataTypeParam Add Sub Mul Div IntDiv Mod Neg DPipe Concat Lower Upper Trim Substring Left "
     "Right Length Round Floor Ceil Abs Extract Var TimestampTrunc CurrentDate "
-    "CurrentTimestamp"
+    "CurrentTimestamp TryCast"
 )
 # Where a row lies, which other rows decide.
 _PLACES = {"rowid", "ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"}

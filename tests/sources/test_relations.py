@@ -135,6 +135,22 @@ def test_a_view_in_a_duckdb_file_is_its_table(base: Path) -> None:
             open_ledger(named(name))
 
 
+def test_a_view_that_tries_a_cast_is_its_table_and_no_row_stops_a_run(tmp_path: Path) -> None:
+    schema = Schema(columns=({"kind": "integer", "name": "a", "lower": 0, "upper": 9},))
+    counts = []
+    for more in ([], ["no number"]):
+        path = tmp_path / f"{len(more)}.duckdb"
+        with duckdb.connect(str(path)) as connection:
+            connection.execute("CREATE TABLE people (a VARCHAR)")
+            for text in ["1", "7", *more]:
+                connection.execute("INSERT INTO people VALUES (?)", [text])
+            connection.execute("CREATE VIEW v AS SELECT TRY_CAST(a AS INTEGER) AS a FROM people")
+        address = f"duckdb://{path}?table="
+        assert meet(f"{address}v", f"{address}people")
+        counts.append(PrivateTable.open(f"{address}v", schema).unprotected("t").counts(("a",)))
+    assert (counts[1] - counts[0]).tolist() == [1, *[0] * 9]
+
+
 def test_a_macro_under_the_name_of_a_function_is_found_out(base: Path) -> None:
     with duckdb.connect(str(base)) as connection:
         connection.execute("CREATE MACRO upper(x) AS (SELECT max(b) FROM people)")
