@@ -62,7 +62,7 @@ UNITS: tuple[dict[str, float], ...] = (
 # A larger unit and a smaller one in one text: the sign between them, how many make one, the unit.
 JOINTS_OF_UNITS = (
     *(("'", 12, '"', "in"), ("'", 12, "''", "in"), ("’", 12, "”", "in"), ("ft", 12, "in", "in")),
-    *(("h", 60, "min", "min"), ("lb", 16, "oz", "oz")),
+    *(("h", 60, "min", "min"), ("h", 60, "m", "min"), ("lb", 16, "oz", "oz")),
 )
 # Money in which 1.234 is more than a thousand.
 EURO = {"€", "EUR", "CHF", "Fr.", "kr", "DKK", "NOK", "SEK", "PLN", "R$"}

@@ -131,13 +131,12 @@ def _table(blocks: Blocks) -> Table:
 
 
 def _named(line: Mapping[str, Any]) -> str:
-    """A column with the statistic that people read first."""
-    one = line["variants"][0]
-    return (
-        f"{line['column']} {number(one['error'])} (mean {number(one['mean'])}, really "
-        f"{number(line['real']['mean'])}; median {number(one['median'])}, really "
-        f"{number(line['real']['median'])})"
-    )
+    """A column with its statistics that are seen to be off."""
+    one, real = line["variants"][0], line["real"]
+    pairs = [(key, number(one[key]), number(real[key])) for key in STATISTICS]
+    seen = [f"{key} {made}, really {true}" for key, made, true in pairs if made != true]
+    text = f"{line['column']} {number(one['error'])}"
+    return f"{text} ({'; '.join(seen)})" if seen else text
 
 
 def _values(column: AnyColumn, table: CodedRows) -> tuple[np.ndarray, np.ndarray]:

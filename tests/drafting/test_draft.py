@@ -531,6 +531,15 @@ def test_numbers_of_six_decimals_stay_so():
     assert [column.decimals for column in schema.columns] == [6, 2]
 
 
+@pytest.mark.parametrize("form", ["{}h {}m", "{}h{}min", "{} h {} min"])
+def test_hours_and_minutes_are_a_duration(form):
+    pairs = [(n % 4, n * 7 % 60) for n in range(60)]
+    frame = pd.DataFrame({"took": [form.format(*pair) for pair in pairs]})
+    schema = draft_schema(frame).schema
+    found = values_of_rows(frame, schema, [*schema.columns], None)[1]["took"]
+    assert found.tolist() == [3600 * hours + 60 * minutes for hours, minutes in pairs]
+
+
 def test_answers_to_a_statement_are_in_order():
     words = ["Agree", "Strongly disagree", "Neither agree nor disagree", "Disagree"]
     column = infer_schema(pd.DataFrame({"q": words * 9})).column("q")

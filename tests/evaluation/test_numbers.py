@@ -7,6 +7,7 @@ import pandas as pd
 
 from marginalsyn import Evaluation, Schema, evaluate
 from marginalsyn.evaluation.verdict import CARE, FIT, NUMBERS, UNFIT
+from marginalsyn.plugins.reports.numbers_report import NumbersReport
 
 SCHEMA = Schema(
     columns=[
@@ -107,3 +108,16 @@ def test_values_of_few_rows_behind_many_zeros_are_no_error() -> None:
 
     assert error(losses(1500)) < 0.01
     assert 0.05 < error(losses(3000)) < 0.2  # the mean
+
+
+def test_the_line_on_a_column_shows_what_is_off() -> None:
+    def shifted(real: float, made: float) -> list[str]:
+        lat = np.linspace(52.3, 52.7, 400)
+        schema = Schema(columns=[{"kind": "continuous", "name": "lat", "lower": 50, "upper": 55}])
+        tables = [np.where(np.arange(400) > 370, end, lat) for end in (made, real)]
+        both = [pd.DataFrame({"lat": table}) for table in tables]
+        one = evaluate(*both, schema, reports=["numbers"])
+        return NumbersReport().verdict(one.reports["numbers"]["synthetic"]).worst["numbers"]
+
+    assert shifted(52.8, 53.4) == ["lat 4.56 (mean 52.6, really 52.5; 95% 53.4, really 52.8)"]
+    assert shifted(52.8, 52.8) == ["lat 0"]
