@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal, get_args
@@ -32,7 +32,7 @@ from marginalsyn.contract import Measurement, Model
 from marginalsyn.errors import UsageError
 from marginalsyn.graphical import model as pgm
 from marginalsyn.graphical.chain_model import ChainModel, extend, read_fitted
-from marginalsyn.graphical.compression import Compression, identity, with_shares
+from marginalsyn.graphical.compression import Compression, Merge, identity, with_shares
 from marginalsyn.graphical.estimation import estimate_total
 from marginalsyn.graphical.exact_margins import public_answers
 from marginalsyn.graphical.soft_rows import SoftTable, fit_rows
@@ -47,6 +47,8 @@ Target = Literal["population", "table"]
 TARGETS = get_args(Target)
 Each = Literal["row", "person"]
 EACH = get_args(Each)
+# A noisy count below so many deviations says nothing.
+_DROWNED = 3.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -272,15 +274,28 @@ class Evidence:
         vary as the release's do.
         """
         drawn = self.redrawn(target, rng)
-        return replace(drawn, compression=self._split(drawn.marginals)).refitted()
+        return replace(drawn, compression=self._split(drawn.marginals, with_shares)).refitted()
 
-    def _split(self, marginals: Sequence[NoisyMarginal]) -> Compression:
+    @cached_property
+    def steady(self) -> Evidence:
+        """The same, with shares of codes that were measured as one that hardly follow their noise.
+
+        How much each code's answer counts must not hang together with its noise: those that
+        happen to be high would count more than others.
+        """
+        return replace(self, compression=self._split(self.marginals, _floored))
+
+    def _split(
+        self,
+        marginals: Sequence[NoisyMarginal],
+        split: Callable[[Merge, np.ndarray, float], Merge],
+    ) -> Compression:
         """The same merges with the shares of codes as these answers have them."""
         merges = dict(self.compression.merges)
         for marginal in reversed(marginals):  # of several the first, as the release did
             (name, *others), groups = marginal.columns, marginal.groups[0]
             if not others and groups is not None and not marginal.bought:
-                merges[name] = with_shares(merges[name], marginal.values, marginal.sigma)
+                merges[name] = split(merges[name], marginal.values, marginal.sigma)
         return Compression(merges)
 
     def redrawn(self, target: Target, rng: np.random.Generator) -> Evidence:
@@ -400,6 +415,12 @@ class Evidence:
                 places.append((rows if groups is None else codes)[:, place])
         found = np.bincount(np.ravel_multi_index(tuple(places), shape), minlength=math.prod(shape))
         return found.reshape(shape)
+
+
+def _floored(merge: Merge, noisy: np.ndarray, sigma: float) -> Merge:
+    """The merge with shares by noisy counts; all that noise drowns count alike."""
+    counts = np.maximum(noisy, _DROWNED * sigma)
+    return Merge(merge.groups, counts / np.bincount(merge.groups, counts)[merge.groups])
 
 
 def _why_not(generator: str) -> str:

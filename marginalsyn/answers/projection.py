@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # Further marginals are looked for among so many, of so many cells together.
 _MOST_MORE, _MORE_CELLS = 12, 3_000
 # So much of the weight is spread evenly, so that cells which the model holds empty count, too.
-_EVEN = 0.005
+_EVEN, _LEAST = 0.005, 1e-9
 
 
 def measured_within(evidence: Evidence, columns: Sequence[str]) -> list[Columns]:
@@ -49,6 +49,8 @@ def project(
 
     ``more`` are sets of columns to be taken as measured, too.
     """
+    evidence = evidence.steady
+    weights = evidence.weights(cells)
     sets = [*measured_within(evidence, cells.columns), *more]
     if cells.shape is not None and any({*s} == {*cells.columns} for s in sets):
         functions = [
@@ -151,11 +153,10 @@ def _of_table(evidence: Evidence, columns: Columns, values: np.ndarray) -> Funct
         others = tuple(c for c in columns if c != name)
         own = values
         if others:
-            shares = evidence.shares(columns)
-            joint = np.moveaxis(shares, axis, 0).reshape(values.shape[axis], -1)
-            mass = joint.sum(axis=1)
+            joint = np.moveaxis(evidence.shares(columns), axis, 0).reshape(values.shape[axis], -1)
+            joint = joint + _LEAST / joint.size
             own = np.einsum("ij,ij->i", joint, np.moveaxis(values, axis, 0).reshape(joint.shape))
-            own = np.divide(own, mass, out=np.zeros_like(own), where=mass > 0)
+            own = own / joint.sum(axis=1)
         mean = _averaged(own, merges[name].groups, merges[name].shares, 0)
         within[name] = own - mean[merges[name].groups]
     return combine(evidence, [(columns, merged)], within)

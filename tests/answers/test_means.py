@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from marginalsyn import Schema
+from marginalsyn.answers.estimation import Problem
 from marginalsyn.answers.noisy_marginals import combine, decompose, model_mean, weigh
 from marginalsyn.answers.projection import evaluate, project
+from marginalsyn.answers.questions import read_question
+from marginalsyn.graphical.compression import with_shares
 
 Make = Callable[..., Any]
 SIZES = {"a": 2, "b": 3, "c": 2}
@@ -104,3 +109,27 @@ def test_what_was_never_measured_is_left_to_the_model(evidence_of: Make) -> None
     line = weigh(evidence, both)
     assert set(line.unmeasured.parts) == {("a", "c")}
     assert line.value(evidence) == pytest.approx(model_mean(evidence, both), abs=1e-2)
+
+
+def test_codes_that_noise_drowned_do_not_weigh_their_own_noise(evidence_of: Make) -> None:
+    """High values that no row has were measured as one; lucky noise gave every group some."""
+    schema = Schema.from_domain({"n": 16, "b": 2})
+    counts = np.outer([600.0, 300, 100, 10, *[0.0] * 12], [1.0, 1.0])
+    (question,) = read_question("share(n >= 6) by b", schema)
+    found = []
+    for seed in range(120):
+        evidence, _ = evidence_of(
+            {"n": 16, "b": 2},
+            [(("n",), 20.0), (("n", "b"), 15.0)],
+            seed=seed,
+            counts=counts,
+            schema=schema,
+            merges={"n": ([0, 1, 2, *[3] * 13], [1.0] * 3 + [1 / 13] * 13)},
+        )
+        again = evidence._split(evidence.marginals, with_shares)
+        evidence = replace(evidence, compression=again).refitted()
+        problem = Problem(evidence, question, "table", np.random.default_rng(0))
+        found.append(problem.value / problem.error)
+    # The truth is 0.
+    assert np.all(np.abs(np.mean(found, axis=0)) < 0.45)
+    assert np.all(np.mean(np.abs(found) < 1.96, axis=0) > 0.88)
