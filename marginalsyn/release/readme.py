@@ -251,7 +251,7 @@ def _weights(statement: Statement, names: list[str]) -> list[str]:
 def _groups(known: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
     """The schemas of all tables, by name."""
     tables = known.get("tables")
-    return [(one["name"], one["schema"] or {}) for one in tables] if tables else [("", known)]
+    return [(one["name"], one.get("schema") or {}) for one in tables] if tables else [("", known)]
 
 
 def _columns(known: Mapping[str, Any]) -> list[str]:
