@@ -74,11 +74,11 @@ def prepared(choices: Start, vouched: Schema | None, notes: Notes) -> tuple[Star
         notes.warn_all(repeats_caution(draft.repeats))
     schema = draft.schema
     if vouched is None:
-        if choices.yes:
-            notes.warn_all(
-                f"{one} may mean missing: --missing {one.name}={one.value:g} takes it so"
-                for one in draft.codes
-                if not one.clear and one.name not in choices.missing
+        left = [one for one in draft.codes if not one.clear and one.name not in choices.missing]
+        if choices.yes and left:
+            listed = ", ".join(map(str, left))
+            notes.warn(
+                f"numbers that may mean missing: {listed}. --missing NAME=VALUE takes one so"
             )
         schema = _without_lost(choices, start_forecast.settled(schema), draft, notes)
         if not choices.yes:

@@ -328,10 +328,10 @@ def describe(choices: Start, draft: Draft, schema: Schema, seconds: float, notes
     bounds_eps, rest_eps = split(choices)
     forecast = foresee(schema, choices.method, rest_eps, seen)
     warn_of_columns([one for one in draft.verdicts if one.name in schema.names], notes)
-    for name in forecast.useless:
+    if useless := [f"{name} ({schema.column(name).size} codes)" for name in forecast.useless]:
         notes.warn(
-            f"{name} would mostly show noise: it has {schema.column(name).size} codes for "
-            f"{seen:,} {many}; give it fewer bins, drop it, or raise --eps"
+            f"{', '.join(useless)} would mostly show noise in {seen:,} {many}: give such a column "
+            "fewer bins in the schema, drop it (--kind NAME=drop), or raise --eps"
         )
     notes.say(
         f"method {choices.method}, eps {choices.eps:g}, {choices.holdout:.0%} of the {many} "

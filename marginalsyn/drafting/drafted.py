@@ -301,7 +301,7 @@ def _numeric(fact: Facts, values: list[Any], label: bool, common: dict[str, Any]
 
 def _integer(fact: Facts, numbers: list[Any], common: Mapping[str, Any]) -> Column:
     """Integers with bounds, or an ordinal column for a few scattered codes."""
-    scattered = numbers and numbers[-1] - numbers[0] + 1 > 3 * len(numbers)
+    scattered = numbers and numbers[-1] - numbers[0] + 1 >= 3 * len(numbers)
     if scattered and len(numbers) <= MOST_SPARSE_INTEGERS < fact.known / 4:
         return OrdinalColumn(**common, categories=tuple(numbers))
     lower, upper = widen(fact.lower or 0.0, fact.upper or 0.0)

@@ -20,8 +20,11 @@ from marginalsyn.table.numeric import NumberColumn, NumericColumn, Shape
 # Numbers that tables have in place of a missing value.
 CODES = (
     *(-1, -7, -8, -9, -77, -88, -97, -98, -99, -777, -888, -998, -999, -9999, -99999),
-    *(0, 99, 777, 888, 998, 999, 9999, 99999, 999999, 9999999),
+    *(0, 77, 88, 97, 98, 99, 777, 888, 998, 999, 9999, 99999, 999999, 9999999),
+    *(SMALL := (8, 9)),
 )
+# A code above the rest is so far away; a small one, as for no answer next to 1 to 5, never clear.
+FAR = 3
 # A code of which there is one only may be a value like any other.
 FEWEST = 2
 # Zero may mean missing where there are so many other values.
@@ -74,10 +77,12 @@ class Ends:
                 # None is a value like others where there are few.
                 alone = gap >= spread and gap >= abs(code) / 2
                 alone &= code != 0 or self.distinct >= FEWEST_FOR_ZERO
-            alone &= count <= MOST_SHARE * self.known
+            alone &= count <= MOST_SHARE * self.known and code not in SMALL
             if alone and count >= FEWEST:
                 clear.append(code)
-            elif gap >= 0.1 * spread and (code < 0 <= self.low or (code and count >= FEWEST)):
+            elif gap >= max(0.1 * spread, FAR * (code > 0)) and (
+                code < 0 <= self.low or (code and count >= FEWEST)
+            ):
                 perhaps.append(code)
         return clear, perhaps
 

@@ -263,7 +263,7 @@ def answer(monkeypatch: pytest.MonkeyPatch, data: str, *answers: str) -> Result:
 
 
 def test_right_answers_are_kept_where_another_is_wrong(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = [f"{80 + n % 9},{'ab'[n % 2]},{n % 40 if n % 20 else -9},{n % 3}" for n in range(300)]
     (folder / "t.csv").write_text("\n".join(["blood pressure,ward,pain,ill", *rows]) + "\n")
@@ -280,6 +280,12 @@ def test_right_answers_are_kept_where_another_is_wrong(
         "  pain: lower -1",
     ):
         assert words in result.stderr, words
+    # Nothing is asked: what is not clear is named on one line.
+    answers = pd.DataFrame({f"q{n}": [1, 2, 3, 4, 5, 8, 9] * 20 for n in range(2)})
+    answers.assign(sex=[1, 2, 9, 1, 2] * 28).to_csv(folder / "a.csv", index=False)
+    said = run("start", "a.csv", "--yes", "--dry-run").stderr
+    assert "missing: q0=8 (14.3%), q0=9 (14.3%), q1=8 (14.3%), q1=9 (14.3%), sex=9 (20.0%)" in said
+    assert "--missing NAME=VALUE takes one so" in said
     # What is clear is proposed.
     proposed = answer(monkeypatch, "t.csv", "", "", "", "y")
     assert "(Enter: pain=-9)" in proposed.stderr
