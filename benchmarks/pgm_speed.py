@@ -16,9 +16,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from marginalsyn.contract import Measurement
 from marginalsyn.graphical.model import Fitted, fit, model_mb
 from marginalsyn.graphical.private_pgm import fit_mbi
-from marginalsyn.graphical.targets import Observed
 
 SIZES = (74, 9, 77, 16, 7, 15, 6, 5, 2, 23, 48, 96, 42, 2)
 DOMAIN = {f"x{i}": size for i, size in enumerate(SIZES)}
@@ -52,7 +52,7 @@ def make_structures(rng: np.random.Generator) -> dict[str, list[Pair]]:
 
 def measure(
     codes: np.ndarray, cliques: Sequence[Pair], sigma: float, rng: np.random.Generator
-) -> list[Observed]:
+) -> list[Measurement]:
     """Noisy counts of every column and every pair."""
     names = list(DOMAIN)
     found = []
@@ -60,7 +60,7 @@ def measure(
         shape = tuple(DOMAIN[name] for name in clique)
         index = np.ravel_multi_index(tuple(codes[:, names.index(c)] for c in clique), shape)
         counts = np.bincount(index, minlength=int(np.prod(shape))).reshape(shape)
-        found.append(Observed(clique, counts + np.rint(rng.normal(0, sigma, shape)), sigma))
+        found.append(Measurement(clique, counts + np.rint(rng.normal(0, sigma, shape)), sigma))
     return found
 
 
@@ -82,7 +82,7 @@ def main() -> None:
     options = parser.parse_args()
     rng = np.random.default_rng(options.seed)
     codes = make_codes(rng)
-    fit_mbi({"a": 2}, [Observed(("a",), np.ones(2), 1.0)], 2, iters=1)  # jax's own start
+    fit_mbi({"a": 2}, [Measurement(("a",), np.ones(2), 1.0)], 2, iters=1)  # jax's own start
     pairs = list(itertools.combinations(DOMAIN, 2))
     for name, cliques in make_structures(rng).items():
         measured = measure(codes, cliques, options.sigma, rng)

@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 
 from marginalsyn import Schema, datasets
+from marginalsyn.contract import Measurement
 from marginalsyn.graphical import model as pgm
-from marginalsyn.graphical.targets import Observed
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn, OrdinalColumn
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
@@ -100,7 +100,7 @@ def of_model() -> Population:
         shape = (schema.column(a).size, schema.column(b).size)
         found = np.bincount(np.ravel_multi_index((codes[:, i], codes[:, j]), shape))
         found = np.append(found, np.zeros(shape[0] * shape[1] - len(found)))
-        pairs.append(Observed((a, b), found.reshape(shape).astype(float), 1.0))
+        pairs.append(Measurement((a, b), found.reshape(shape).astype(float), 1.0))
     model = pgm.fit(schema.domain, pairs, total=float(len(codes)))
     return schema, model.rows(400_000, np.random.default_rng(0))
 

@@ -6,8 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
 from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -101,9 +100,6 @@ def _refuse_present(path: Path) -> None:
 EPS = 1.0
 HOLDOUT = 0.2
 
-# A field that is found out on the way.
-_found = partial(option, help="", shell=False)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Start(Drafting, Operation[None]):
@@ -142,7 +138,7 @@ class Start(Drafting, Operation[None]):
     eps: float = option(
         EPS, "The privacy budget of the release.", range=(0, None), min_open=True, metavar="EPS"
     )
-    method: str = option(None, "The generator. [default=auto if installed]", metavar="NAME")
+    method: str | None = option(None, "The generator. [default=auto if installed]", metavar="NAME")
     holdout: float = option(
         HOLDOUT,
         "The share of rows that the release never sees, to evaluate it on.",
@@ -168,14 +164,6 @@ class Start(Drafting, Operation[None]):
     yes: bool = option(False, "Ask nothing: take what is proposed.")
     out: str | Path = option(defaults.RELEASE, "The release folder.", metavar="FOLDER")
     force: bool = option(False, "Overwrite what exists.")
-    drafted: bool = _found(True)
-    # Columns whose bounds are bought, and whether categories are.
-    bought: Sequence[str] = _found(())
-    open: bool = _found(False)
-    # Of linked tables: what was said of links, and how many rows of a parent count, by table.
-    several: bool = _found(False)
-    links: Mapping[str, str] | None = _found(None)
-    most: Mapping[str, int] | None = _found(None)
 
     def plan(self, session: Session = PYTHON) -> Result[None]:
         """Ask nothing, say what is to be expected, and spend nothing."""
@@ -213,8 +201,9 @@ class Start(Drafting, Operation[None]):
         several = isinstance(vouched, LinkedSchema) or (vouched is None and holds_several(data))
         data = data if several else table_of(data)
         stem = start_forecast.stem(data)
+        found = {**vars(self), "data": data, "method": method, "several": several}
         choices, schema = (start_asking.prepared_linked if several else start_asking.prepared)(
-            replace(self, data=data, method=method, several=several), vouched, session
+            Choices(**found), vouched, session
         )
         if not self.yes:
             # What interrupted runs of the same source have spent already.
@@ -252,6 +241,27 @@ class Start(Drafting, Operation[None]):
         if not self.yes:
             _open(page)
         return Result(None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choices(Start):
+    """The options, with the method that is taken and what was found out on the way.
+
+    Attributes:
+        several: whether there are linked tables.
+        links, most: what was said of their links, and how many rows of a parent count, by table.
+        drafted: whether the schema was drafted from the rows.
+        bought: columns whose bounds are bought.
+        open: whether categories are bought.
+    """
+
+    method: str
+    several: bool = False
+    links: Mapping[str, str] = field(default_factory=dict)
+    most: Mapping[str, int] = field(default_factory=dict)
+    drafted: bool = True
+    bought: Sequence[str] = ()
+    open: bool = False
 
 
 def _open(page: Path) -> None:

@@ -14,7 +14,7 @@ import rich_click as click
 
 from marginalsyn.cli import start_forecast
 from marginalsyn.cli.screen import Notes
-from marginalsyn.cli.start import Start
+from marginalsyn.cli.start import Choices
 from marginalsyn.cli.start_forecast import LEAK, PUBLIC, prompt, prompt_most
 from marginalsyn.drafting.draft import Draft, described, draft_schema
 from marginalsyn.drafting.drafted import KINDS
@@ -50,10 +50,10 @@ ANSWERS = dict.fromkeys(start_forecast.ANSWERS, (LEAK, PUBLIC))
 SINGLE = ("unit", "max_rows", "order")
 
 
-def prepared(choices: Start, vouched: Schema | None, notes: Notes) -> tuple[Start, Schema]:
+def prepared(choices: Choices, vouched: Schema | None, notes: Notes) -> tuple[Choices, Schema]:
     """The schema of one table, drafted and asked about, after what is to come was shown."""
 
-    def read(known: Start) -> Draft:
+    def read(known: Choices) -> Draft:
         with notes.progress() as progress:
             progress.report("read", text=start_forecast.stem(choices.data))
             if vouched is not None:
@@ -90,7 +90,7 @@ def prepared(choices: Start, vouched: Schema | None, notes: Notes) -> tuple[Star
     return choices, schema
 
 
-def _without_lost(choices: Start, drafted: Schema, draft: Draft, notes: Notes) -> Schema:
+def _without_lost(choices: Choices, drafted: Schema, draft: Draft, notes: Notes) -> Schema:
     """The draft without columns that would come out as OTHER or noise, or with shorter values.
 
     It reads how often the texts of columns occur whose categories the release is to buy, and how
@@ -164,7 +164,7 @@ def _with_column(schema: Schema, column: CategoricalColumn) -> Schema:
     return schema.model_copy(update={"columns": columns})
 
 
-def _ask(choices: Start, draft: Draft, read: Callable[[Start], Draft]) -> tuple[Start, Draft]:
+def _ask(choices: Choices, draft: Draft, read: Callable[[Choices], Draft]) -> tuple[Choices, Draft]:
     """What only the user can know: wrong kinds, the label, who a row is about."""
     notes = Notes()
 
@@ -204,7 +204,7 @@ def _ask(choices: Start, draft: Draft, read: Callable[[Start], Draft]) -> tuple[
     return choices, draft
 
 
-def _ask_missing(choices: Start, draft: Draft, changed: Callable[..., bool]) -> None:
+def _ask_missing(choices: Choices, draft: Draft, changed: Callable[..., bool]) -> None:
     """Whether numbers that stand alone mean missing; the clear ones are proposed."""
     codes = [one for one in draft.codes if one.name not in choices.missing]
     if not codes:
@@ -243,8 +243,8 @@ def _ask_unit(draft: Draft) -> tuple[str, int | None]:
 
 
 def prepared_linked(
-    choices: Start, vouched: LinkedSchema | None, notes: Notes
-) -> tuple[Start, LinkedSchema]:
+    choices: Choices, vouched: LinkedSchema | None, notes: Notes
+) -> tuple[Choices, LinkedSchema]:
     """The schema of the tables, drafted and asked about, after what is to come was shown."""
     for name in SINGLE:
         if (value := getattr(choices, name)) is not None:
@@ -264,7 +264,7 @@ def prepared_linked(
             progress.report("read", text=choices.data)
             frames = read_tables(choices.data, choices.sep, choices.rename_duplicates)
 
-        def read(known: Start) -> LinkedDraft:
+        def read(known: Choices) -> LinkedDraft:
             with notes.progress() as progress:
                 progress.report("read", text=choices.data)
                 return draft_linked(frames, links=known.links, most=known.most, **asked_of(known))
@@ -291,8 +291,8 @@ def _show(draft: LinkedDraft, notes: Notes) -> None:
 
 
 def _ask_linked(
-    choices: Start, draft: LinkedDraft, read: Callable[[Start], LinkedDraft], notes: Notes
-) -> tuple[Start, LinkedDraft]:
+    choices: Choices, draft: LinkedDraft, read: Callable[[Choices], LinkedDraft], notes: Notes
+) -> tuple[Choices, LinkedDraft]:
     """What only the user can know: wrong kinds and links, the label, how many rows count."""
 
     def changed(text: str, change: Callable[[str], dict[str, Any]], again: bool = True) -> None:
@@ -311,7 +311,7 @@ def _ask_linked(
     changed(
         "Links to change, as TABLE=PARENT.COLUMN, TABLE=root, TABLE=drop or TABLE.key=COLUMN "
         "(Enter: none)",
-        lambda typed: {"links": {**(choices.links or {}), **dict(pairs_of(typed))}},
+        lambda typed: {"links": {**choices.links, **dict(pairs_of(typed))}},
     )
     changed(
         "Columns to change, as TABLE.NAME=KIND or TABLE.NAME=drop (Enter: none)",
@@ -326,12 +326,12 @@ def _ask_linked(
         )
     for table in draft.tree.tables[1:]:
         number = prompt_most(f"{table.name} for one row of {table.parent}", table.max_children)
-        choices = replace(choices, most={**(choices.most or {}), table.name: number})
+        choices = replace(choices, most={**choices.most, table.name: number})
     return choices, read(choices)
 
 
 def _describe(
-    choices: Start, draft: LinkedDraft, tree: LinkedSchema, persons: int | None, notes: Notes
+    choices: Choices, draft: LinkedDraft, tree: LinkedSchema, persons: int | None, notes: Notes
 ) -> None:
     """What the budget is spent on, as ``generate --dry-run`` shows it, and what to look out for."""
     for table, one in draft.drafts.items():

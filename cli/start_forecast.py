@@ -31,7 +31,7 @@ from marginalsyn.table.schema import Schema
 from marginalsyn.table.unit import MOST_ROWS, ROW
 
 if TYPE_CHECKING:
-    from marginalsyn.cli.start import Start
+    from marginalsyn.cli.start import Choices
     from marginalsyn.drafting.draft import Draft, Verdict
 
 # Of the budget's rho: what bounds are bought for.
@@ -43,7 +43,7 @@ PASSWORD_VARIABLE = "PGPASSWORD"
 TAIL = 0.03
 
 
-def split(choices: Start) -> tuple[float, float]:
+def split(choices: Choices) -> tuple[float, float]:
     """What bounds are bought for, and what the release is made for: together no more than all."""
     if not choices.bought:
         return 0.0, choices.eps
@@ -60,7 +60,7 @@ def _floor(eps: float) -> float:
     return math.floor(eps * 10.0**digits) / 10.0**digits
 
 
-def commands(choices: Start, schema: Path) -> list[tuple[str, list[str]]]:
+def commands(choices: Choices, schema: Path) -> list[tuple[str, list[str]]]:
     """The plain commands that do what was decided with the schema in a file."""
     sep, (bounds_eps, rest_eps) = ["--sep", choices.sep] if choices.sep else [], split(choices)
     path = schema
@@ -86,7 +86,7 @@ def commands(choices: Start, schema: Path) -> list[tuple[str, list[str]]]:
     return found
 
 
-def script(commands: Sequence[tuple[str, Sequence[str]]], choices: Start) -> str:
+def script(commands: Sequence[tuple[str, Sequence[str]]], choices: Choices) -> str:
     """The commands as a file for a shell; a database's password is left out."""
     own = {choices.data: shlex.quote(shown_name(choices.data)), str(choices.out): '"$out"'}
     lines = ["#!/bin/sh", "# Spends the budget again, for a release in another folder.", "set -e"]
@@ -320,7 +320,7 @@ def sourced(schema: Schema, answers: Mapping[str, str]) -> tuple[Schema, list[st
     return Schema(**found), bought
 
 
-def describe(choices: Start, draft: Draft, schema: Schema, seconds: float, notes: Notes) -> None:
+def describe(choices: Choices, draft: Draft, schema: Schema, seconds: float, notes: Notes) -> None:
     """What the budget will buy and what would come out missing or useless, before it is spent."""
     whole = draft.rows if schema.unit is None else draft.distinct[schema.unit.column]
     many = "rows" if schema.unit is None else "persons"

@@ -333,11 +333,17 @@ class Plan:
     warnings: Sequence[str] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Measurement:
     """A noisy marginal: counts over ``columns`` and the standard deviation of their noise.
 
     What is measured has one ``sigma``; cells that were added up have one each.
+
+    Attributes:
+        columns: names, in the order of the axes of ``values``.
+        values: counts with noise, shaped by the columns' sizes.
+        sigma: the standard deviation of the noise: one number, or one for every cell.
+        purpose: what it was measured for.
     """
 
     columns: tuple[str, ...]

@@ -60,8 +60,7 @@ from marginalsyn.table.made import StandingColumn
 from marginalsyn.table.margins import contradiction
 from marginalsyn.table.schema import Schema
 from marginalsyn.table.unit import Unit, rows_for
-from marginalsyn.weights.columns import WeightColumn, check_column
-from marginalsyn.weights.finishing import finish_column
+from marginalsyn.weights.columns import WeightColumn, check_column, finish_column
 from marginalsyn.weights.processing import Processing
 
 # Rows that are drawn from a larger weighted population, where nobody says how many.

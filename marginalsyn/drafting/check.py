@@ -15,6 +15,7 @@ import numpy as np
 
 from marginalsyn.drafting.survey import frequent, lots, numbers_of
 from marginalsyn.errors import SchemaError
+from marginalsyn.sources.source import open_source
 from marginalsyn.table import encoding
 from marginalsyn.table.columns import CategoricalColumn, ListedColumn
 from marginalsyn.table.engine import Connection, engine_errors
@@ -104,13 +105,12 @@ def layout_problems(names: Iterable[str], schema: Schema) -> list[str]:
     return problems
 
 
-def check_data(data: Any, schema: Schema, *, sep: str | None = None) -> list[ColumnCheck]:
+def check_data(data: Any, schema: Schema) -> list[ColumnCheck]:
     """Count, per column, what encoding with the schema would change. Not private.
 
     Args:
-        data: a DataFrame, a path, a database address or an Ibis table.
+        data: a DataFrame, a path, a database address, an Ibis table, or a source that is open.
         schema: the schema that is compared; other columns of the table are left alone.
-        sep: the separator of a CSV file.
 
     Raises:
         SchemaError: if the table lacks a column of the schema.
@@ -121,9 +121,8 @@ def check_data(data: Any, schema: Schema, *, sep: str | None = None) -> list[Col
         >>> check_data(frame, Schema.from_domain({"a": 3}))[0].notes()
         ["1 above the upper bound: clipped into '2'"]
     """
-    from marginalsyn.sources.source import open_source
 
-    source = open_source(data, sep=sep, **schema.reading)
+    source = open_source(data, **schema.reading)
     columns = [column for column in schema.columns if column.name not in schema.derived]
     lacking = [column.name for column in columns if column.name not in source.columns]
     if lacking:
@@ -143,12 +142,11 @@ def columns_of_rows(schema: Schema) -> list[AnyColumn]:
 
 
 def values_of_rows(
-    data: Any, schema: Schema, columns: list[AnyColumn], sep: str | None, most: int | None = None
+    data: Any, schema: Schema, columns: list[AnyColumn], most: int | None = None
 ) -> Values:
     """The codes and the numbers of a table's rows."""
-    from marginalsyn.sources.source import open_source
 
-    source = open_source(data, sep=sep, **schema.reading)
+    source = open_source(data, **schema.reading)
     connection, tokens = source.connect(), schema.missing_tokens
     with engine_errors(source.name):
         table = connection.table if most is None else connection.table.limit(most)
@@ -217,7 +215,7 @@ def _conditions(
 _ROWS, _LEAST, _MOST = 200_000, 30, 40
 
 
-def rule_counts(data: Any, schema: Schema, *, sep: str | None = None) -> dict[str, int]:
+def rule_counts(data: Any, schema: Schema) -> dict[str, int]:
     """By rule, how many rows of a table break it. Not private.
 
     Example:
@@ -230,7 +228,7 @@ def rule_counts(data: Any, schema: Schema, *, sep: str | None = None) -> dict[st
     if not schema.rules:
         return {}
     columns = columns_of_rows(schema)
-    cells = cells_of(columns, values_of_rows(data, schema, columns, sep))
+    cells = cells_of(columns, values_of_rows(data, schema, columns))
     names = {column.name for column in columns}
     counted = [rule for rule in schema.kept_rules if names.issuperset(rule.names)]
     return {rule.text: int(rule.broken(cells).sum()) for rule in counted}
@@ -239,7 +237,8 @@ def rule_counts(data: Any, schema: Schema, *, sep: str | None = None) -> dict[st
 def propose_rules(data: Any, schema: Schema, *, sep: str | None = None) -> tuple[str, ...]:
     """Orders, dependencies and joint absences that hold in the rows of a table. Not private."""
     columns = columns_of_rows(schema)
-    codes, numbers = values_of_rows(data, schema, columns, sep, _ROWS)
+    source = open_source(data, sep=sep, **schema.reading)
+    codes, numbers = values_of_rows(source, schema, columns, _ROWS)
     if len(codes) < _LEAST:
         return ()
     places = {column.name: codes[:, place] for place, column in enumerate(columns)}

@@ -216,7 +216,7 @@ def draft_schema(
         drafted_from_data=True,
     )
     distinct = {name: fact.distinct for name, fact in facts.items()}
-    schema, checks = _without_spare(schema, check_data(data, schema, sep=sep))
+    schema, checks = _without_spare(schema, check_data(source, schema))
     draft = _judged(checks, schema, source.columns, whys, distinct, surveyed.repeats)
     texts = {name: surveyed.texts[name] for name in schema.open}
     return replace(draft, codes=tuple(surveyed.codes), texts=texts)
@@ -237,13 +237,13 @@ def described(data: Any, schema: Schema, *, sep: str | None = None) -> Draft:
     source = open_source(data, sep=sep, **schema.reading)
     if problems := layout_problems(source.columns, schema):
         raise SchemaError("; ".join(problems))
-    repeats = tuple(find_person_columns(data, sep=sep, **schema.reading))
+    repeats = tuple(find_person_columns(source))
     whys = dict.fromkeys(source.columns, "as the schema says")
     # The number of values is needed of a column that names persons.
     distinct = dict.fromkeys(source.columns, 0) | {one.name: one.values for one in repeats}
     if schema.unit is not None:
-        distinct[schema.unit.column] = check_unit(data, schema, sep=sep).persons
-    checks = check_data(data, schema, sep=sep)
+        distinct[schema.unit.column] = check_unit(source, schema).persons
+    checks = check_data(source, schema)
     return _judged(checks, schema, source.columns, whys, distinct, repeats)
 
 

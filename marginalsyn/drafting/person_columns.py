@@ -13,6 +13,7 @@ from marginalsyn.drafting.drafted import IDENTIFIER
 from marginalsyn.drafting.guess import MOST_CATEGORIES
 from marginalsyn.drafting.survey import numbers_of
 from marginalsyn.sources.persons import written
+from marginalsyn.sources.source import open_source
 from marginalsyn.table.engine import engine_errors
 from marginalsyn.table.schema import Schema
 from marginalsyn.table.unit import persons_columns
@@ -91,7 +92,6 @@ def find_person_columns(
         >>> str(find_person_columns(pd.DataFrame({"person_id": [1, 1, 2]}))[0])
         '2 values in 3 rows, 1.5 rows for each'
     """
-    from marginalsyn.sources.source import open_source
 
     source = open_source(data, **how)
     wanted = [n for n in (source.columns if names is None else names) if n not in source.nested]
@@ -106,7 +106,7 @@ def find_person_columns(
     return repeating({n: (int(one["rows"]), int(one["values"])) for n, one in found.items()})
 
 
-def check_unit(data: Any, schema: Schema, *, sep: str | None = None) -> UnitCheck:
+def check_unit(data: Any, schema: Schema) -> UnitCheck:
     """Count persons, their rows, and the rows that their bound leaves out. Not private.
 
     Example:
@@ -118,9 +118,8 @@ def check_unit(data: Any, schema: Schema, *, sep: str | None = None) -> UnitChec
         >>> check_unit(frame, Schema.from_domain({"x": 2}).with_unit(unit)).beyond
         1
     """
-    from marginalsyn.sources.source import open_source
 
-    unit, source = schema.unit, open_source(data, sep=sep, **schema.reading)
+    unit, source = schema.unit, open_source(data, **schema.reading)
     assert unit is not None
     connection = source.connect()
     with engine_errors(source.name):

@@ -21,7 +21,7 @@ from marginalsyn.contract import KNOWN, Measurement
 from marginalsyn.generators.candidate_errors import CandidateErrors, plain_scores, whole_scores
 from marginalsyn.generators.workload import Columns
 from marginalsyn.graphical import model as pgm
-from marginalsyn.graphical.clique_forest import CliqueForest
+from marginalsyn.graphical.junction_tree import CliqueForest
 from marginalsyn.graphical.one_way import noise_l1
 from marginalsyn.graphical.sampling import MOST
 from marginalsyn.privacy.selection import ExponentialMechanism

@@ -17,8 +17,8 @@ from marginalsyn.generators.candidate_errors import CandidateErrors
 from marginalsyn.generators.marginals import MarginalKnobs, WorkloadGenerator
 from marginalsyn.generators.workload import Columns, not_yet_known, strata_pairs
 from marginalsyn.graphical import model as pgm
-from marginalsyn.graphical.clique_forest import CliqueForest
 from marginalsyn.graphical.estimation import project_to_simplex
+from marginalsyn.graphical.junction_tree import CliqueForest
 from marginalsyn.graphical.one_way import L1_PER_CELL, OneWay, noise_l1
 from marginalsyn.graphical.sampling import FIRM, MOST
 from marginalsyn.privacy.budget import Budget

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from marginalsyn.contract import Measurement
 from marginalsyn.errors import DataError, UsageError
 from marginalsyn.graphical import model as pgm
 from marginalsyn.graphical.factors import Scope
 from marginalsyn.graphical.row_chains import IMPOSSIBLE, RowChain, count, fit_chain
 from marginalsyn.graphical.sampling import FEWEST, MOST
-from marginalsyn.graphical.targets import Layout, Measured, masks, merge
+from marginalsyn.graphical.targets import Layout, masks, merge
 from marginalsyn.progress import Progress, Silent
 
 # Sweeps of rows that follow the model already, and of rows that follow the tree's.
@@ -154,7 +155,7 @@ class ChainModel(pgm.Fitted):
 
 def extend(
     tree: pgm.Fitted,
-    measurements: Iterable[Measured],
+    measurements: Iterable[Measurement],
     *,
     zeros: Iterable[tuple[Sequence[str], np.ndarray]] = (),
     sweeps: int,

@@ -47,8 +47,9 @@ class ConditionalDraws:
         more: sizes of columns of such tables that the model does not have; they are known.
 
     Example:
-        >>> from marginalsyn.graphical.model import Observed, fit
-        >>> pair = Observed(("a", "b"), np.array([[4.0, 0.1], [0.1, 4.0]]), 0.1)
+        >>> from marginalsyn.contract import Measurement
+        >>> from marginalsyn.graphical.model import fit
+        >>> pair = Measurement(("a", "b"), np.array([[4.0, 0.1], [0.1, 4.0]]), 0.1)
         >>> draws = ConditionalDraws(fit({"a": 2, "b": 2}, [pair]), ["b"])
         >>> known = {"a": np.array([0, 1] * 50)}
         >>> drawn = draws.draw(known, 100, np.random.default_rng(0))["b"]

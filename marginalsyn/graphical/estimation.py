@@ -15,8 +15,8 @@ from marginalsyn.validation import first_of
 
 if TYPE_CHECKING:
     from marginalsyn.access.visit import Visit
+    from marginalsyn.contract import Measurement
     from marginalsyn.graphical.model import Fitted
-    from marginalsyn.graphical.targets import Measured
     from marginalsyn.people.tree import LinkedSchema
     from marginalsyn.table.rules import Rule
     from marginalsyn.table.schema import Schema
@@ -29,7 +29,7 @@ _ROUNDS = 50
 _SEARCHED = 2**20
 
 
-def estimate_total(marginals: Iterable[Measured]) -> tuple[float, float]:
+def estimate_total(marginals: Iterable[Measurement]) -> tuple[float, float]:
     """Estimate the number of rows from noisy marginals by inverse-variance weighting.
 
     A marginal of k cells with noise of standard deviation s sums to the number of rows with
@@ -43,8 +43,8 @@ def estimate_total(marginals: Iterable[Measured]) -> tuple[float, float]:
         infinity where there is no marginal.
 
     Example:
-        >>> from marginalsyn.graphical.targets import Observed
-        >>> estimate_total([Observed(("a",), np.array([10, 5]), 1.0)] * 2)
+        >>> from marginalsyn.contract import Measurement
+        >>> estimate_total([Measurement(("a",), np.array([10, 5]), 1.0)] * 2)
         (15.0, 1.0)
     """
     sums, precisions = [], []
@@ -57,7 +57,7 @@ def estimate_total(marginals: Iterable[Measured]) -> tuple[float, float]:
     return float(np.average(sums, weights=precisions)), float(np.sum(precisions)) ** -0.5
 
 
-def known_total(visit: Visit, measured: Iterable[Measured]) -> tuple[float, float]:
+def known_total(visit: Visit, measured: Iterable[Measurement]) -> tuple[float, float]:
     """The number of rows and its standard deviation: public, or estimated.
 
     It is public under replace, and where a margin states it.

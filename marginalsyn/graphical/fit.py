@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -37,27 +37,13 @@ class Descent(NamedTuple):
     iterations: int
 
 
-class Problem(Protocol):
-    """A loss in a contraction's potentials, as :func:`descend` takes it.
-
-    ``evaluate`` gives the loss at the present ``potentials`` and sets ``gradient``, the direction
-    of steepest rise in the problem's own measure. ``rewrite`` may move the potentials along
-    directions that change nothing, and returns a ceiling for them.
-    """
-
-    contraction: Contraction
-    potentials: np.ndarray
-    gradient: np.ndarray
-
-    def evaluate(self) -> float: ...
-
-    def rewrite(self) -> np.ndarray | None: ...
-
-    def negligible(self, loss: float) -> float: ...
-
-
 class Loss:
-    """The loss of a contraction's first tables, as a function of their logs."""
+    """The loss of a contraction's first tables, as a function of their logs, the ``potentials``.
+
+    ``evaluate`` sets ``gradient``, the direction of steepest rise in the loss's own measure.
+    ``rewrite`` may move the potentials along directions that change nothing, and returns a ceiling
+    for them.
+    """
 
     def __init__(
         self, contraction: Contraction, targets: Sequence[FitTarget], total: float
@@ -130,7 +116,7 @@ def check_possible(contraction: Contraction) -> None:
 
 
 def descend(
-    problem: Problem, *, rate: float, max_iters: int, tolerance: float, progress: Progress
+    problem: Loss, *, rate: float, max_iters: int, tolerance: float, progress: Progress
 ) -> Descent:
     """Lower a problem's loss by accelerated steps, until a window of them lowers it no more.
 

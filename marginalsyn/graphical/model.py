@@ -15,20 +15,18 @@ from typing import Any, Self
 
 import numpy as np
 
+from marginalsyn.contract import Measurement
 from marginalsyn.errors import DataError, UsageError
 from marginalsyn.graphical.contraction import Contraction
 from marginalsyn.graphical.estimation import estimate_total
 from marginalsyn.graphical.factors import Factor, Scope, aligned
 from marginalsyn.graphical.fit import calibrate
 from marginalsyn.graphical.junction_tree import count_cells, triangulate
-from marginalsyn.graphical.pairs import PairShares
-from marginalsyn.graphical.queries import Answers
+from marginalsyn.graphical.queries import Answers, PairShares
 from marginalsyn.graphical.sampling import draw_independent, draw_rows
 from marginalsyn.graphical.shrunken_fit import Prior, fit_shrunken
-from marginalsyn.graphical.targets import Layout, Measured, Observed, masks, merge
+from marginalsyn.graphical.targets import Layout, masks, merge
 from marginalsyn.progress import Progress, Silent
-
-__all__ = ["Fitted", "Measured", "Observed", "fit", "model_mb"]
 
 _MEBIBYTE = 2.0**20
 _FORMAT = 1
@@ -51,7 +49,7 @@ def model_mb(domain: Mapping[str, int], cliques: Iterable[Sequence[str]]) -> flo
 
 def fit(
     domain: Mapping[str, int],
-    measurements: Iterable[Measured],
+    measurements: Iterable[Measurement],
     *,
     total: float | None = None,
     zeros: Iterable[tuple[Sequence[str], np.ndarray]] = (),
@@ -68,7 +66,7 @@ def fit(
 
     Args:
         domain: sizes of all columns, in order.
-        measurements: noisy marginals (:class:`Observed` or anything with its fields).
+        measurements: noisy marginals.
         total: the number of rows; by default :func:`estimate_total`.
         zeros: pairs of columns and a boolean array over their codes, true where no row can be.
         warm: an earlier fit to start from, usually of fewer measurements; a shrunken fit takes one
@@ -86,7 +84,7 @@ def fit(
         A :class:`Fitted` model. Without measurements it is uniform over what ``zeros`` leave.
 
     Example:
-        >>> model = fit({"a": 2, "b": 3}, [Observed(("a",), np.array([30.0, 70.0]), 1.0)])
+        >>> model = fit({"a": 2, "b": 3}, [Measurement(("a",), np.array([30.0, 70.0]), 1.0)])
         >>> model.marginal(("a",)).round(3)
         array([30., 70.])
     """

@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from marginalsyn.contract import Measurement
 from marginalsyn.errors import DataError, MissingExtraError
 from marginalsyn.graphical.estimation import estimate_total
 from marginalsyn.graphical.model import Fitted, fit
-from marginalsyn.graphical.targets import Layout, Measured, merge
+from marginalsyn.graphical.targets import Layout, merge
 from marginalsyn.libraries import took_part
 
 
@@ -37,7 +38,7 @@ def load_mbi() -> Any:
 
 def fit_mbi(
     domain: Mapping[str, int],
-    measurements: Iterable[Measured],
+    measurements: Iterable[Measurement],
     total: float | None = None,
     iters: int = 1000,
     *,
@@ -59,8 +60,8 @@ def fit_mbi(
         warm: an earlier fit by mbi to start from, of fewer measurements.
 
     Example:
-        >>> from marginalsyn.graphical.targets import Observed
-        >>> fit_mbi({"a": 2}, [Observed(("a",), np.array([30.0, 70.0]), 1.0)]).total
+        >>> from marginalsyn.contract import Measurement
+        >>> fit_mbi({"a": 2}, [Measurement(("a",), np.array([30.0, 70.0]), 1.0)]).total
         100.0
     """
     mbi = load_mbi()

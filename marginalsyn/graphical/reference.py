@@ -13,10 +13,10 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from marginalsyn.contract import Measurement
 from marginalsyn.graphical import model as pgm
 from marginalsyn.graphical.compression import Compression, sum_groups
 from marginalsyn.graphical.shrunken_fit import Prior, SettledColumn, settle_to
-from marginalsyn.graphical.targets import Measured, Observed
 from marginalsyn.table.schema import Schema
 
 # A code or cell of a reference counts as so much of a row more: none is impossible.
@@ -92,7 +92,7 @@ class CodedReference:
         counts = self.marginal((column,)) + _MORE
         return counts / counts.sum(), self.rows / (self.rows + total)
 
-    def settled(self, measured: Sequence[Measured], total: float) -> dict[str, SettledColumn]:
+    def settled(self, measured: Sequence[Measurement], total: float) -> dict[str, SettledColumn]:
         """The measured columns that it has, settled by it."""
         own = {m.columns[0]: m for m in measured if m.columns[0] in self.names}
         answers, near = {}, {}
@@ -112,7 +112,7 @@ class Trusted(NamedTuple):
 
 
 def trusted(
-    references: Sequence[Reference], schema: Schema, measured: Sequence[Measured], total: float
+    references: Sequence[Reference], schema: Schema, measured: Sequence[Measurement], total: float
 ) -> list[Trusted]:
     """The references whose single columns answers bear out, the best first."""
     found = []
@@ -145,7 +145,7 @@ class ReferenceModel:
         self._domain, self._zeros, self._total = compression.domain, zeros, total
         places = {name: place for place, name in enumerate(self._domain)}
         self._columns: dict[int, tuple[np.ndarray, float]] = {}
-        self._singles: list[Observed] = []
+        self._singles: list[Measurement] = []
         related = {}
         for table in tables:
             known = [name for name in self._domain if name in table.names]
@@ -171,7 +171,7 @@ class ReferenceModel:
             cliques: the measured marginals, which the model holds as well.
             limit: of the size of a model of both, in MB; never larger than ``MODEL_MB`` by itself.
         """
-        chosen: list[Observed] = []
+        chosen: list[Measurement] = []
         measured = [*cliques, *(columns for columns, _ in self._zeros)]
         limit = max(limit, pgm.model_mb(self._domain, measured))
         for both in self._pairs:
@@ -199,14 +199,14 @@ class ReferenceModel:
 
 def _observed(
     table: CodedReference, columns: tuple[str, ...], compression: Compression, total: float
-) -> Observed:
+) -> Measurement:
     """A reference's counts scaled to the private table's rows, with its own sampling noise."""
     counts = table.marginal(columns)
     for axis, name in enumerate(columns):
         merge = compression.merges[name]
         counts = counts if merge.trivial else sum_groups(counts, merge.groups, axis)
     scale = total / table.rows
-    return Observed(columns, counts * scale, np.sqrt(counts + _MORE) * scale)
+    return Measurement(columns, counts * scale, np.sqrt(counts + _MORE) * scale)
 
 
 def _information(counts: np.ndarray, rows: float) -> float:

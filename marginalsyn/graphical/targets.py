@@ -3,39 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
+from marginalsyn.contract import Measurement
 from marginalsyn.errors import UsageError
 from marginalsyn.graphical.factors import Scope
-
-
-class Measured(Protocol):
-    """A noisy marginal: counts over ``columns`` and the standard deviation of their noise."""
-
-    @property
-    def columns(self) -> tuple[str, ...]: ...
-    @property
-    def values(self) -> np.ndarray: ...
-    @property
-    def sigma(self) -> float | np.ndarray: ...
-
-
-@dataclass(frozen=True)
-class Observed:
-    """A noisy marginal; :class:`~marginalsyn.contract.Measurement` is one as well.
-
-    Args:
-        columns: names, in the order of the axes of ``values``.
-        values: counts with noise, shaped by the columns' sizes.
-        sigma: standard deviation of the noise: one number, or one for every cell.
-    """
-
-    columns: tuple[str, ...]
-    values: np.ndarray
-    sigma: float | np.ndarray
 
 
 class FitTarget(NamedTuple):
@@ -81,7 +55,9 @@ class Layout:
         return values.transpose(np.argsort(positions))
 
 
-def merge(layout: Layout, measurements: Iterable[Measured]) -> tuple[dict[Scope, FitTarget], float]:
+def merge(
+    layout: Layout, measurements: Iterable[Measurement]
+) -> tuple[dict[Scope, FitTarget], float]:
     """One target per set of columns, smallest sets first, and the constant part of the loss."""
     sums: dict[Scope, np.ndarray] = {}
     weights: dict[Scope, np.ndarray] = {}

@@ -177,12 +177,12 @@ class CheckSchema(OfPersons, Operation[Any]):
         checks, persons, repeats = [], None, []
         broken = {}
         if not problems:
-            broken = rule_counts(self.data, schema, sep=self.sep)
-            checks = check_data(self.data, schema, sep=self.sep)
+            broken = rule_counts(table, schema)
+            checks = check_data(table, schema)
             if schema.unit is not None:
-                persons = check_unit(self.data, schema, sep=self.sep)
+                persons = check_unit(table, schema)
             elif self.unit is None:
-                repeats = find_person_columns(self.data, sep=self.sep, **schema.reading)
+                repeats = find_person_columns(table)
         data = {
             "stamp": STAMP,
             "problems": problems,

@@ -224,7 +224,7 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
         from marginalsyn.operations import weight_output
         from marginalsyn.operations.other_rows import adopted
         from marginalsyn.privacy.budget import Budget
-        from marginalsyn.weights.finishing import reprocess
+        from marginalsyn.weights.columns import reprocess
         from marginalsyn.weights.processing import Processing
 
         target, cautions = self._target()

@@ -334,7 +334,7 @@ def open_source(
     A frame of polars, pyarrow or another library that speaks Arrow serves as one of pandas does.
 
     Args:
-        data: what holds the rows.
+        data: what holds the rows; a source that is open already stays as it is.
         table: the table of a database address, in place of its ``?table=``.
         sep: the separator of a CSV file; by default a comma, a tab for ``.tsv``, or what else the
             header line shows.
@@ -350,6 +350,8 @@ def open_source(
         >>> open_source(pd.DataFrame({"age": [31, 27]})).columns
         ('age',)
     """
+    if isinstance(data, Source):
+        return data
     if sep is not None and (not isinstance(sep, str) or len(sep) != 1 or sep in '"\r\n'):
         raise UsageError(f"sep ({sep!r}) must be one character, such as ',' or ';'")
     if encoding is not None and encoding not in ENCODINGS:

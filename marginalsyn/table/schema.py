@@ -467,7 +467,7 @@ class Schema(BaseModel):
         return cls(**data)
 
     @classmethod
-    def from_domain(cls, domain: Mapping[str, int]) -> Schema:
+    def from_domain(cls, domain: Mapping[str, int], label: str | None = None) -> Schema:
         """Return the schema of columns already coded 0..n-1, one code per bin."""
         for name, size in domain.items():
             if size < 1:
@@ -476,7 +476,7 @@ class Schema(BaseModel):
             {"kind": "integer", "name": name, "lower": 0, "upper": size - 1, "bins": size}
             for name, size in domain.items()
         ]
-        return cls(columns=columns)
+        return cls(columns=columns, label=label)
 
     @classmethod
     def read(cls, path: str | Path) -> Schema:

@@ -163,12 +163,12 @@ class AuditCase:
 
 def categories() -> Schema:
     """Three small columns with an order, one of them the label: rare codes are far corners."""
-    return Schema.from_domain({"a": 3, "b": 2, "c": 2}).model_copy(update={"label": "c"})
+    return Schema.from_domain({"a": 3, "b": 2, "c": 2}, "c")
 
 
 def crowd() -> Schema:
     """A column with a category for every canary, and a label."""
-    return Schema.from_domain({"who": CANARIES, "c": 2}).model_copy(update={"label": "c"})
+    return Schema.from_domain({"who": CANARIES, "c": 2}, "c")
 
 
 Pair = Sequence[Sequence[Any]]
@@ -207,7 +207,7 @@ def weight_cases(
     label and without. The arguments are those of :func:`generator_cases`.
     """
     plain = Schema.from_domain(dict.fromkeys("abcd", 2))
-    labelled = plain.model_copy(update={"label": "d"})
+    labelled = Schema.from_domain(plain.domain, "d")
     if Duties(kind).needs_label:
         schemas = {"": labelled}
     else:

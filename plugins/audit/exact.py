@@ -194,7 +194,7 @@ def payments() -> Iterator[Check]:
     """AIM never pays more than it declared, however few or many rounds it is given."""
     from marginalsyn.host import generate
 
-    schema = Schema.from_domain({"a": 2, "b": 3, "c": 2}).model_copy(update={"label": "c"})
+    schema = Schema.from_domain({"a": 2, "b": 3, "c": 2}, "c")
     rows = np.random.default_rng(0).integers(0, [2, 3, 2], (30, 3))
     frame, worst = pd.DataFrame(rows, columns=schema.names), 0.0
     settings = ((1, 0.15, None), (2, 0.15, 0.0), (3, 0.9, 0.5), (30, 0.15, 0.5))
@@ -338,7 +338,7 @@ def extremes(relation: Neighbours) -> Iterator[Neighbouring]:
     * A row replaced: of a pair with the same features and opposite labels, squared losses move by
       as much in opposite directions while the distance is small.
     """
-    schema = Schema.from_domain({"a": 2, "b": 2, "y": 2}).model_copy(update={"label": "y"})
+    schema = Schema.from_domain({"a": 2, "b": 2, "y": 2}, "y")
     put, none = np.array([[1.0, 1.0, 1.0]]), np.zeros((0, 3))
     if relation is Neighbours.ADD_REMOVE:
         problem = Problem.of(schema)

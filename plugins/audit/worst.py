@@ -132,7 +132,7 @@ def worst_cases() -> tuple[WorstCase, ...]:
 
 def corners() -> Schema:
     """Three columns of four codes, the last one the label."""
-    return Schema.from_domain({"a": 4, "b": 4, "c": 4}).model_copy(update={"label": "c"})
+    return Schema.from_domain({"a": 4, "b": 4, "c": 4}, "c")
 
 
 @dataclass

@@ -312,7 +312,7 @@ class SchemaFormat:
     extension = ""
     says: Collection[str] | None = ()
 
-    def recognise(self, value: Any) -> bool:
+    def recognise(self, value: Mapping[str, Any]) -> bool:
         """Whether a document is of this format."""
         raise NotImplementedError
 

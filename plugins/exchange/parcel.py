@@ -17,6 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from marginalsyn.contract import Measurement
 from marginalsyn.errors import DataError
 from marginalsyn.release.staging import dump_arrays, load_arrays
 from marginalsyn.validation import explain
@@ -26,7 +27,7 @@ MAX_INDEX = 64 * 2**20
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class Part(Measurement):
     """A table over some columns: a noisy marginal, or the logarithms of a model's potential.
 
     Attributes:
@@ -37,8 +38,6 @@ class Part:
             column then has one place for each group.
     """
 
-    columns: tuple[str, ...]
-    values: np.ndarray
     sigma: float = 0.0
     groups: Mapping[str, np.ndarray] = field(default_factory=dict)
 

@@ -386,7 +386,7 @@ def _text(path: Path) -> str:
 
 
 def _recognised(doc: Node) -> str:
-    for name in _ORDER:
+    for name in _ORDER if doc.value and isinstance(doc.value, dict) else ():
         if _FORMATS[name].recognise(doc.value):
             return name
     raise SchemaError(

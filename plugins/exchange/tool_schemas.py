@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from marginalsyn.plugins.exchange.drafts import (
@@ -23,12 +24,8 @@ class MbiDomain(SchemaFormat):
     about = "mbi's domain (JSON)"
     says = None
 
-    def recognise(self, value: Any) -> bool:
-        return (
-            isinstance(value, dict)
-            and bool(value)
-            and all(isinstance(n, int) and not isinstance(n, bool) for n in value.values())
-        )
+    def recognise(self, value: Mapping[str, Any]) -> bool:
+        return all(isinstance(n, int) and not isinstance(n, bool) for n in value.values())
 
     def read(self, doc: Node, table: str | None) -> Draft:
         """Every column is a whole number from 0, one bin a code."""
@@ -70,13 +67,9 @@ class DpsynthDomain(SchemaFormat):
     yaml = True
     says = ("bounds", "values", "other", "description", "true-false", "nullable")
 
-    def recognise(self, value: Any) -> bool:
+    def recognise(self, value: Mapping[str, Any]) -> bool:
         keys = {*_ATTRIBUTES.values(), "type"}
-        return (
-            isinstance(value, dict)
-            and bool(value)
-            and all(isinstance(one, dict) and keys & set(one) for one in value.values())
-        )
+        return all(isinstance(one, dict) and keys & set(one) for one in value.values())
 
     def read(self, doc: Node, table: str | None) -> Draft:
         """Attributes as columns. Unknown values go where ``out_of_domain_index`` points."""
@@ -170,8 +163,8 @@ class SdvMetadata(SchemaFormat):
     # SDV reads the keys that it knows of the whole file.
     extension = "x-marginalsyn"
 
-    def recognise(self, value: Any) -> bool:
-        return isinstance(value, dict) and "METADATA_SPEC_VERSION" in value
+    def recognise(self, value: Mapping[str, Any]) -> bool:
+        return "METADATA_SPEC_VERSION" in value
 
     def read(self, doc: Node, table: str | None) -> Draft:
         """The columns of one table; identifiers and personal data are dropped."""
@@ -227,8 +220,8 @@ class Pandera(SchemaFormat):
     yaml = True
     says = ("bounds", "times", "values", "nullable", "description", "title", "true-false")
 
-    def recognise(self, value: Any) -> bool:
-        return isinstance(value, dict) and value.get("schema_type") == "dataframe"
+    def recognise(self, value: Mapping[str, Any]) -> bool:
+        return value.get("schema_type") == "dataframe"
 
     def of_object(self, source: Any) -> Node:
         """A live ``DataFrameSchema`` or ``DataFrameModel`` in the shape of its YAML."""
@@ -382,8 +375,8 @@ class Pydantic(SchemaFormat):
 
     about = "a pydantic model (module:object), or its JSON Schema"
 
-    def recognise(self, value: Any) -> bool:
-        return isinstance(value, dict) and "properties" in value
+    def recognise(self, value: Mapping[str, Any]) -> bool:
+        return "properties" in value
 
     def of_object(self, source: Any) -> Node:
         """A pydantic model as JSON Schema."""

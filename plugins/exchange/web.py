@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -57,10 +58,8 @@ class Csvw(SchemaFormat):
     # Notes are annotations of any shape.
     extension = "notes"
 
-    def recognise(self, value: Any) -> bool:
-        return isinstance(value, dict) and (
-            "tableSchema" in value or CSVW_CONTEXT in str(value.get("@context"))
-        )
+    def recognise(self, value: Mapping[str, Any]) -> bool:
+        return "tableSchema" in value or CSVW_CONTEXT in str(value.get("@context"))
 
     def read(self, doc: Node, table: str | None) -> Draft:
         """The columns of one table; virtual ones, which are in no file, are passed over."""
@@ -214,8 +213,8 @@ class Frictionless(SchemaFormat):
     # Properties of software are private there, and begin with an underscore.
     extension = "_marginalsyn"
 
-    def recognise(self, value: Any) -> bool:
-        return isinstance(value, dict) and ("fields" in value or "resources" in value)
+    def recognise(self, value: Mapping[str, Any]) -> bool:
+        return "fields" in value or "resources" in value
 
     def read(self, doc: Node, table: str | None) -> Draft:
         """The fields of a Table Schema, alone or in a data resource of a package."""

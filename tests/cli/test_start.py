@@ -387,7 +387,7 @@ def test_the_password_of_an_address_serves_the_evaluation_too(
 
 def test_a_password_is_not_written_into_the_script(tmp_path: Path) -> None:
     address = "postgres://ann:s3cr3t@host:5432/db?table=ward.people"
-    choices = start.Start(data=address, eps=1.0, method="independent", holdout=0.0)
+    choices = start.Choices(data=address, eps=1.0, method="independent", holdout=0.0)
     commands = start_forecast.commands(choices, Path("people.schema.json"))
     script = start_forecast.script(commands, choices)
     assert "s3cr3t" not in script

@@ -687,7 +687,7 @@ def test_numbers_in_brackets_or_with_a_minus_behind_are_negative(texts, numbers,
     (column,) = draft.schema.columns
     assert column.also[0].factor == -1
     assert draft.verdicts[0].fits == 1
-    found = values_of_rows(frame, draft.schema, [column], None)[1]["x"]
+    found = values_of_rows(frame, draft.schema, [column])[1]["x"]
     assert found[: len(texts)].tolist() == numbers
     if written:
         assert column.write(np.array([-1234.5])) == [written]
@@ -730,6 +730,6 @@ def test_negative_numbers_have_units_and_factors():
     column = {"kind": "continuous", "name": "x", "lower": -9, "upper": 9, "bins": 18, "also": also}
     schema = Schema(columns=[{**column, "format": {"suffix": " m"}, "nullable": True}])
     frame = pd.DataFrame({"x": ["1.5 m", "(150 cm)", "1.5 m-", "(150)"]})
-    found = values_of_rows(frame, schema, schema.columns, None)[1]["x"]
+    found = values_of_rows(frame, schema, schema.columns)[1]["x"]
     assert found[:3].tolist() == [1.5, -1.5, -1.5]
     assert np.isnan(found[3])

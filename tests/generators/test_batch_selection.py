@@ -11,12 +11,12 @@ import pandas as pd
 import pytest
 
 from marginalsyn.access.private_table import PrivateTable
+from marginalsyn.contract import Measurement
 from marginalsyn.generators import candidate_errors, clique_tree
 from marginalsyn.generators.aim import AIMConfig
 from marginalsyn.generators.batch_selection import Batch, Chooser
 from marginalsyn.generators.clique_tree import CliqueTreeConfig
 from marginalsyn.graphical import model as pgm
-from marginalsyn.graphical.targets import Observed
 from marginalsyn.operations.generate import Generate
 from marginalsyn.plugins.audit.testkit.generators import run_generator
 from marginalsyn.privacy.budget import Budget
@@ -90,7 +90,10 @@ def test_errors_of_many_pairs_are_exact_and_move_by_one_with_a_row():
     rng = np.random.default_rng(3)
     model = pgm.fit(
         domain,
-        [Observed((f"c{j}", f"c{j + 7}"), rng.gamma(1.0, 333.0, (3, 3)), 1.0) for j in range(20)],
+        [
+            Measurement((f"c{j}", f"c{j + 7}"), rng.gamma(1.0, 333.0, (3, 3)), 1.0)
+            for j in range(20)
+        ],
         total=3000,
     )
     more = pd.concat([frame, frame.iloc[:1].map(lambda _: 2)], ignore_index=True)
@@ -140,7 +143,7 @@ def test_every_choice_of_a_batch_is_drawn_at_its_own_price(neighbours):
         other = pd.concat([frame, moved], ignore_index=True)
     domain, asked = schema.domain, []
     candidates = {q: 2.0 - (q[0] == "c7") for q in itertools.combinations(domain, 2)}
-    model = pgm.fit(domain, [Observed(("c0", "c9"), np.full((3, 3), 333.0), 1.0)], total=3000)
+    model = pgm.fit(domain, [Measurement(("c0", "c9"), np.full((3, 3), 333.0), 1.0)], total=3000)
     charge = Charge(mechanism="test", cost=ZCDP(rho=1.0), neighbours=neighbours)
     for rows in (frame, other):
         door = PrivateTable.open(rows, schema)

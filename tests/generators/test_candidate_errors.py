@@ -10,11 +10,11 @@ import pandas as pd
 import pytest
 
 from marginalsyn.access.private_table import PrivateTable
+from marginalsyn.contract import Measurement
 from marginalsyn.generators import candidate_errors
 from marginalsyn.generators.aim import AIMConfig
 from marginalsyn.graphical import model as pgm
 from marginalsyn.graphical.one_way import noise_l1
-from marginalsyn.graphical.targets import Observed
 from marginalsyn.host import generate
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours
@@ -29,7 +29,7 @@ QUERIES = [q for k in (1, 2, 3) for q in itertools.combinations(DOMAIN, k)]
 
 def model(seed):
     values = np.random.default_rng(seed).gamma(1.0, 10.0, (4, 3))
-    return pgm.fit(DOMAIN, [Observed(("a", "b"), values, 1.0)], total=300)
+    return pgm.fit(DOMAIN, [Measurement(("a", "b"), values, 1.0)], total=300)
 
 
 def counts(q):

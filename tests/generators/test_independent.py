@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from marginalsyn.contract import Model
+from marginalsyn.contract import Measurement, Model
 from marginalsyn.errors import ReleaseError, UsageError
 from marginalsyn.generators.independent import IndependentConfig
 from marginalsyn.graphical.estimation import (
@@ -22,7 +22,6 @@ from marginalsyn.graphical.estimation import (
     round_counts,
     warn_of_noise,
 )
-from marginalsyn.graphical.targets import Observed
 from marginalsyn.plugins.audit.testkit.generators import (
     example_frame,
     example_schema,
@@ -158,7 +157,7 @@ def test_total_is_the_estimate_of_least_variance():
     sizes, sigmas = (2, 50, 7), (3.0, 1.0, 2.0)
     pairs = list(zip(sizes, sigmas, strict=True))
     estimates = [
-        estimate_total([Observed((f"{k}",), 100 / k + rng.normal(0, s, k), s) for k, s in pairs])
+        estimate_total([Measurement((f"{k}",), 100 / k + rng.normal(0, s, k), s) for k, s in pairs])
         for _ in range(3000)
     ]
     totals, spreads = np.array(estimates).T

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from marginalsyn.graphical.clique_forest import CliqueForest
-from marginalsyn.graphical.junction_tree import count_cells
+from marginalsyn.graphical.junction_tree import CliqueForest, count_cells
 
 
 def test_what_columns_add_is_bounded():

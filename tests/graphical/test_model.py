@@ -10,11 +10,11 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from marginalsyn.contract import Measurement
 from marginalsyn.errors import DataError, UsageError
 from marginalsyn.graphical.estimation import estimate_total
 from marginalsyn.graphical.model import Fitted, fit, model_mb
 from marginalsyn.graphical.private_pgm import fit_mbi
-from marginalsyn.graphical.targets import Observed
 
 DOMAIN = {"a": 3, "b": 4, "c": 2, "d": 3, "e": 2}
 MODELS: dict[str, list[tuple[str, ...]]] = {
@@ -45,12 +45,12 @@ def project(joint: np.ndarray, columns: Sequence[str], domain: dict[str, int]) -
 
 def measure(
     cliques: Sequence[tuple[str, ...]], sigma: float = 4.0, seed: int = 1
-) -> list[Observed]:
+) -> list[Measurement]:
     rng = np.random.default_rng(seed)
     joint = truth(rng)
     exact = [project(joint, clique, DOMAIN) for clique in cliques]
     return [
-        Observed(clique, values + np.rint(rng.normal(0, sigma, values.shape)), sigma)
+        Measurement(clique, values + np.rint(rng.normal(0, sigma, values.shape)), sigma)
         for clique, values in zip(cliques, exact, strict=True)
     ]
 
@@ -88,7 +88,9 @@ def test_marginals_equal_brute_force(name: str, zeros: tuple) -> None:
         assert np.all(model.marginal(("b", "a"))[IMPOSSIBLE[1]] == 0)
 
 
-def brute_force_loss(measurements: Sequence[Observed], total: float, allowed: np.ndarray) -> float:
+def brute_force_loss(
+    measurements: Sequence[Measurement], total: float, allowed: np.ndarray
+) -> float:
     """The least loss over explicit tables: a non-negative least squares problem."""
     from scipy.optimize import nnls
 
@@ -158,7 +160,7 @@ def test_predicted_size_is_the_models_size() -> None:
         cliques = [pairs[i] for i in rng.choice(len(pairs), count, replace=False)]
         shapes = [tuple(domain[c] for c in clique) for clique in cliques]
         model = fit(
-            domain, [Observed(c, np.ones(s), 1.0) for c, s in zip(cliques, shapes, strict=True)]
+            domain, [Measurement(c, np.ones(s), 1.0) for c, s in zip(cliques, shapes, strict=True)]
         )
         cells = sum(math.prod(domain[c] for c in clique) for clique in model.cliques)
         assert model_mb(domain, cliques) == cells * 8 / 2**20 == model.model_mb
@@ -166,28 +168,28 @@ def test_predicted_size_is_the_models_size() -> None:
 
 
 def test_total_is_estimated_by_inverse_variance() -> None:
-    first = Observed(("a",), np.array([10.0, 20.0]), 1.0)  # variance 2
-    second = Observed(("b",), np.array([5.0, 5.0, 5.0, 5.0]), 2.0)  # variance 16
+    first = Measurement(("a",), np.array([10.0, 20.0]), 1.0)  # variance 2
+    second = Measurement(("b",), np.array([5.0, 5.0, 5.0, 5.0]), 2.0)  # variance 16
     precision = 1 / 2 + 1 / 16
     expected = (30 / 2 + 20 / 16) / precision, precision**-0.5
     assert estimate_total([first, second]) == pytest.approx(expected)
     assert fit({"a": 2, "b": 4}, [first, second]).total == pytest.approx(expected[0])
-    each = Observed(("a",), np.array([10.0, 20.0]), np.array([3.0, 4.0]))  # variance 25
+    each = Measurement(("a",), np.array([10.0, 20.0]), np.array([3.0, 4.0]))  # variance 25
     assert estimate_total([each]) == pytest.approx((30, 5))
-    assert fit({"a": 2}, [Observed(("a",), np.array([-5.0, 1.0]), 1.0)]).total == 1
+    assert fit({"a": 2}, [Measurement(("a",), np.array([-5.0, 1.0]), 1.0)]).total == 1
     assert fit({"a": 2}, []).total == 1
 
 
 @pytest.mark.parametrize(
     ("measurement", "text"),
     [
-        (Observed(("z",), np.ones(3), 1.0), "must be in the domain"),
-        (Observed(("a", "a"), np.ones((3, 3)), 1.0), "once each"),
-        (Observed(("a",), np.ones(4), 1.0), "shape"),
-        (Observed(("a",), np.ones(3), 0.0), "sigma"),
+        (Measurement(("z",), np.ones(3), 1.0), "must be in the domain"),
+        (Measurement(("a", "a"), np.ones((3, 3)), 1.0), "once each"),
+        (Measurement(("a",), np.ones(4), 1.0), "shape"),
+        (Measurement(("a",), np.ones(3), 0.0), "sigma"),
     ],
 )
-def test_mistakes_are_named(measurement: Observed, text: str) -> None:
+def test_mistakes_are_named(measurement: Measurement, text: str) -> None:
     with pytest.raises(UsageError, match=text):
         fit(DOMAIN, [measurement])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from marginalsyn.graphical import pairs
+from marginalsyn.graphical import queries as pairs
 from marginalsyn.graphical.model import Fitted
 
 

@@ -9,24 +9,24 @@ from typing import Any
 import numpy as np
 import pytest
 
+from marginalsyn.contract import Measurement
 from marginalsyn.errors import MissingExtraError, UsageError
 from marginalsyn.generators.aim import AIMConfig
 from marginalsyn.graphical.model import Fitted, fit
 from marginalsyn.graphical.private_pgm import fit_mbi
-from marginalsyn.graphical.targets import Observed
 
 DOMAIN = {"a": 3, "b": 2, "c": 4}
 PAIRS = list(itertools.permutations(DOMAIN, 2))
 
 
-def measured(seed: int = 0) -> list[Observed]:
+def measured(seed: int = 0) -> list[Measurement]:
     """Two pairs of a table of 500 rows; the noise of one differs from cell to cell."""
     rng = np.random.default_rng(seed)
     table = 500 * rng.dirichlet(np.ones(24)).reshape(3, 2, 4)
     spread = rng.uniform(0.5, 4, (2, 3))
     return [
-        Observed(("b", "a"), table.sum(2).T + spread * rng.normal(size=(2, 3)), spread),
-        Observed(("b", "c"), table.sum(0) + 2 * rng.normal(size=(2, 4)), 2.0),
+        Measurement(("b", "a"), table.sum(2).T + spread * rng.normal(size=(2, 3)), spread),
+        Measurement(("b", "c"), table.sum(0) + 2 * rng.normal(size=(2, 4)), 2.0),
     ]
 
 

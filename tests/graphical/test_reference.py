@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from marginalsyn.contract import Measurement
 from marginalsyn.graphical import model as pgm
 from marginalsyn.graphical.compression import identity
-from marginalsyn.graphical.model import Observed, fit
+from marginalsyn.graphical.model import fit
 from marginalsyn.graphical.reference import CodedReference, ReferenceModel
 from marginalsyn.graphical.shrunken_fit import (
     COLUMN_STRENGTH,
@@ -37,7 +38,7 @@ def answers(truth, sigma=SIGMA, columns=("a", "b", "c", "ab", "bc"), seed=1):
     found = []
     for names in map(tuple, columns):
         values = truth.sum(axis=without(3, ["abc".index(c) for c in names]))
-        found.append(Observed(names, values + rng.normal(0, sigma, values.shape), sigma))
+        found.append(Measurement(names, values + rng.normal(0, sigma, values.shape), sigma))
     return found
 
 

@@ -9,10 +9,11 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
+from marginalsyn.contract import Measurement
 from marginalsyn.errors import DataError
 from marginalsyn.graphical.chain_model import ChainModel, extend, read_fitted
 from marginalsyn.graphical.factors import Scope
-from marginalsyn.graphical.model import Fitted, Observed, fit
+from marginalsyn.graphical.model import Fitted, fit
 from marginalsyn.graphical.row_chains import IMPOSSIBLE, RowChain, count, rescale
 from marginalsyn.graphical.shrunken_fit import find_strengths, independent, take_off_means
 from marginalsyn.graphical.targets import FitTarget
@@ -44,7 +45,7 @@ def law_of(chain: RowChain) -> np.ndarray:
     return law / law.sum()
 
 
-def measure(rows: int, sigma: float, seed: int) -> list[Observed]:
+def measure(rows: int, sigma: float, seed: int) -> list[Measurement]:
     """All single columns and pairs of an invented table, with noise."""
     rng = np.random.default_rng(seed)
     law = law_of(chain_of(rng))
@@ -53,7 +54,7 @@ def measure(rows: int, sigma: float, seed: int) -> list[Observed]:
         others = tuple(v for v in range(4) if v not in scope)
         counts = law.sum(axis=others) * rows
         noisy = counts + rng.normal(0.0, sigma, counts.shape)
-        found.append(Observed(tuple("abcd"[v] for v in scope), noisy, sigma))
+        found.append(Measurement(tuple("abcd"[v] for v in scope), noisy, sigma))
     return found
 
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from marginalsyn.contract import Measurement
 from marginalsyn.graphical.model import Fitted, fit
 from marginalsyn.graphical.sampling import _group_keys, round_groups, spread_values
-from marginalsyn.graphical.targets import Observed
 
 DOMAIN = {"a": 12, "b": 3, "c": 9, "d": 4, "e": 6, "f": 2}
 TREE = [("a", "b"), ("b", "c"), ("c", "d"), ("b", "e")]
@@ -26,7 +26,7 @@ def make_model(cliques: Sequence[tuple[str, str]]) -> Fitted:
     measurements = []
     for pair in cliques:
         values = rng.gamma(0.5, size=tuple(DOMAIN[c] for c in pair))
-        measurements.append(Observed(pair, values * ROWS / values.sum(), 200.0))
+        measurements.append(Measurement(pair, values * ROWS / values.sum(), 200.0))
     return fit(DOMAIN, measurements, total=ROWS)
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from marginalsyn.graphical.model import Fitted, Observed, fit
+from marginalsyn.contract import Measurement
+from marginalsyn.graphical.model import Fitted, fit
 from marginalsyn.graphical.shrunken_fit import (
     COLUMN_STRENGTH,
     column_counts,
@@ -26,7 +27,7 @@ def answers(sigma, seed=0, rows=300, related=True):
     for columns in (("a",), ("b",), ("c",), ("a", "b"), ("b", "c")):
         axes = tuple(i for i, c in enumerate("abc") if c not in columns)
         values = table.sum(axis=axes)
-        found.append(Observed(columns, values + rng.normal(0, sigma, values.shape), sigma))
+        found.append(Measurement(columns, values + rng.normal(0, sigma, values.shape), sigma))
     return found
 
 

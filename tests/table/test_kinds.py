@@ -17,6 +17,7 @@ from marginalsyn.drafting.check import check_data
 from marginalsyn.errors import SchemaError
 from marginalsyn.plugins.audit.testkit.generators import check_rows_alone
 from marginalsyn.release.folder import Release
+from marginalsyn.sources.source import open_source
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.frames import FrameLayout
 from marginalsyn.table.made import ConstantColumn, IdentifierColumn, complete
@@ -212,7 +213,7 @@ def test_the_hospital_s_file_goes_all_the_way(tmp_path: Path, run: Any) -> None:
         "own_share": "integer",
     }
     public.write(tmp_path / "public.json")
-    changes = check_data(tmp_path / "hospital.csv", public, sep=";")
+    changes = check_data(open_source(tmp_path / "hospital.csv", sep=";", **public.reading), public)
     assert [check.name for check in changes if check.notes()] == []
     for name in ("age", "bmi", "crp", "smoker", "severity", "discharged_at"):
         missing = next(check.missing for check in changes if check.name == name)
