@@ -120,7 +120,7 @@ def verdicts(draft: Draft) -> Columns:
             OPEN if verdict.open else verdict.kind,
             verdict.codes or "",
             "" if verdict.fits is None else f"{math.floor(verdict.fits * 1000) / 10:g}%",
-            verdict.example[:20],
+            verdict.example[:26],
             verdict.why,
         )
         for verdict in draft.verdicts

@@ -170,12 +170,14 @@ def _promise(statement: Statement) -> list[str]:
 
 def _loading(tables: list[str], known: Mapping[str, Any], form: TextForm) -> list[str]:
     """How programs read the first table; a person's others are read in the same way."""
-    first = tables[0] if tables else "synthetic.csv"
+    name, schema = _groups(known)[0]
+    named = [table for table in tables if table.rpartition(".")[0] == name]
+    first = [*named, *tables, "synthetic.csv"][0]
     if first.endswith(".parquet"):
         return [
             f'`pandas.read_parquet("{first}")` in Python, `arrow::read_parquet("{first}")` in R.'
         ]
-    columns = _groups(known)[0][1].get("columns", [])
+    columns = schema.get("columns", [])
     spelt: list[Mapping[str, Any]] = [one["format"] for one in columns if _numbers(one)]
     decimal = next((one["decimal"] for one in spelt if one["decimal"] != "."), ".")
     thousands = next((one["thousands"] for one in spelt if one["thousands"]), "")
@@ -261,9 +263,18 @@ def _columns(known: Mapping[str, Any]) -> list[str]:
         lines = [_column(column) for column in columns[:_MOST_NAMED]]
         if len(columns) > _MOST_NAMED:
             lines.append(f"* and {len(columns) - _MOST_NAMED} more, in `schema.json`")
-        found += [f"`{name}`:"] if name else []
+        found += [f"`{name}`{_keys(known, name)}:"] if name else []
         found.append("\n".join(lines))
     return found
+
+
+def _keys(known: Mapping[str, Any], name: str) -> str:
+    """How the rows of a linked table are named, and whose they are; every key is made new."""
+    (table,) = (one for one in known["tables"] if one["name"] == name)
+    own = [f"`{table['key']}` is its key"] if table.get("key") else []
+    if table.get("parent"):
+        own.append(f"each row belongs to that of `{table['parent']}` with its `{table['link']}`")
+    return f" ({'; '.join(own)})" if own else ""
 
 
 def _column(column: Mapping[str, Any]) -> str:

@@ -35,7 +35,8 @@ ROW = "row"
 
 PEOPLE = (
     "patient|person|people|customer|client|member|user|subject|student|pupil|employee|citizen|"
-    "household|family|account|insured|policyholder|tenant|voter|participant|respondent|donor"
+    "household|family|account|insured|policyholder|tenant|voter|participant|respondent|donor|"
+    "meter|device|card"
 )
 _ENDS = "id|ids|no|nr|num|number|key|code|uid|uuid"
 _PERSON = re.compile(

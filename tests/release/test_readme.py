@@ -75,6 +75,20 @@ def test_made_up_columns_and_encodings_are_called_what_they_are() -> None:
     assert "with the encoding 1252: Western European (Windows) and a semicolon" in text
 
 
+def test_linked_tables_say_how_they_are_joined_and_the_first_is_read() -> None:
+    synth = Synthesizer(method="independent", eps=1, schema=example_schema())
+    privacy = synth.fit(example_frame(50)).privacy_
+    tables = [
+        {"name": "patients", "key": "pid", "schema": {"columns": [{"name": "d", "kind": "date"}]}},
+        {"name": "drugs", "parent": "patients", "link": "pid", "schema": None},
+    ]
+    files = ["drugs.csv", "patients.csv"]
+    text = explain_release(privacy, json.dumps({"tables": tables}), files).to_markdown()
+    assert 'read_csv("patients.csv", parse_dates=["d"])' in text
+    assert "`patients` (`pid` is its key):" in text
+    assert "`drugs` (each row belongs to that of `patients` with its `pid`):" in text
+
+
 def test_it_follows_the_weights_and_a_change_is_found(tmp_path: Path) -> None:
     synth = Synthesizer(method="independent", eps=2, schema=example_schema())
     release = synth.fit(example_frame(200)).release(tmp_path / "made")
