@@ -111,14 +111,20 @@ class _Asked:
         """The number that is asked for, by its groups."""
         kind, inner = self.name, self.inner
         events: tuple[Group, ...] = (Group(),)
+        condition = re.search(r"[=<>]", inner)
         if kind in ("mean", "total"):
-            name = find_column(self.schema, inner.strip("` "), kind)
+            name = inner.strip("` ")
+            if condition and name not in self.schema.names:
+                raise UsageError(
+                    f"{kind} ({inner}) must be of a column: ask for share({inner}), or its count"
+                )
+            name = find_column(self.schema, name, kind)
             if kind == "total" and not self.schema.column(name).numeric:
                 raise UsageError(f"total ({name}) must be of a number: ask for counts of values")
             return Part(kind, name, groups=self._groups())  # type: ignore[arg-type]
         if kind not in ("share", "count"):
             raise UsageError(f"question ({self.text}) must compare means, shares, counts or totals")
-        if re.search(r"[=<>]", inner):
+        if condition:
             events = (Group(inner, self._masks(inner)),)
         elif inner:
             events = groups_of(self.schema, read_columns(self.schema, inner, kind), missing=True)

@@ -345,6 +345,8 @@ def test_a_condition_that_cuts_a_bin_is_allowed_for(evidence_of: Make) -> None:
         ("total(ward)", "must be of a number"),
         ("share()", "must be of a column"),
         ("quantile(visits)", "must name a share"),
+        ("mean(ill = yes)", r"ask for share\(ill = yes\)"),
+        ("median(pain)", r"ask for share\(pain\)"),
         ("median(visits) by sex standardised by ward", "must be a mean"),
         ("mean(ill) by ward standardised by sex(0.5, 0.3, 0.1, 0.1)", "a share for each of 2"),
         ("test(ward)", "must test two columns"),
