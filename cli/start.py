@@ -211,7 +211,7 @@ class Start(Drafting, Operation[None]):
             if runs and runs[-1].card.ledger:
                 spent = Ledger(runs[-1].card.ledger).read().describe(DEFAULT_DELTA)
                 session.warn(f"spent so far on this source: {spent}")
-            spend = click.confirm("Spend this budget now?", default=True, err=True)
+            spend = click.confirm("Spend this budget now?", default=not choices.doubted, err=True)
         if not spend:
             return Result(None, notes=["Nothing was spent."])
         if self.public is not None and schema == vouched:
@@ -253,6 +253,7 @@ class Choices(Start):
         drafted: whether the schema was drafted from the rows.
         bought: columns whose bounds are bought.
         open: whether categories are bought.
+        doubted: whether bounds that are bought would mostly be noise.
     """
 
     method: str
@@ -262,6 +263,7 @@ class Choices(Start):
     drafted: bool = True
     bought: Sequence[str] = ()
     open: bool = False
+    doubted: bool = False
 
 
 def _open(page: Path) -> None:

@@ -86,8 +86,8 @@ def prepared(choices: Choices, vouched: Schema | None, notes: Notes) -> tuple[Ch
             choices = replace(choices, bought=bought)
     schema = with_unit_asked(choices, schema, draft)
     choices = replace(choices, drafted=schema.drafted_from_data, open=bool(schema.open))
-    start_forecast.describe(choices, draft, schema, seconds, notes)
-    return choices, schema
+    doubted = start_forecast.describe(choices, draft, schema, seconds, notes)
+    return replace(choices, doubted=doubted), schema
 
 
 def _without_lost(choices: Choices, drafted: Schema, draft: Draft, notes: Notes) -> Schema:

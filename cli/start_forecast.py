@@ -320,8 +320,12 @@ def sourced(schema: Schema, answers: Mapping[str, str]) -> tuple[Schema, list[st
     return Schema(**found), bought
 
 
-def describe(choices: Choices, draft: Draft, schema: Schema, seconds: float, notes: Notes) -> None:
-    """What the budget will buy and what would come out missing or useless, before it is spent."""
+def describe(choices: Choices, draft: Draft, schema: Schema, seconds: float, notes: Notes) -> bool:
+    """What the budget will buy and what would come out missing or useless, before it is spent.
+
+    True where bounds that are bought would mostly be noise, so that nobody should go on.
+    """
+    needed = 0
     whole = draft.rows if schema.unit is None else draft.distinct[schema.unit.column]
     many = "rows" if schema.unit is None else "persons"
     seen = max(1, round(whole * (1 - choices.holdout)))
@@ -371,6 +375,7 @@ def describe(choices: Choices, draft: Draft, schema: Schema, seconds: float, not
             )
     if choices.label is None:
         notes.say("no label: --label COLUMN adds how well models learn from the release")
+    return seen < needed
 
 
 def warn_of_columns(verdicts: Sequence[Verdict], notes: Notes, prefix: str = "") -> None:

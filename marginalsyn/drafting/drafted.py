@@ -188,7 +188,9 @@ def widest(column: Any, bins: int) -> Any:
     data = column.model_dump()
     if isinstance(column, MomentColumn):
         return type(column)(**{**data, **wide_ends(column.kind, data), "bins": bins})
-    lower, upper = (-1e12 if column.below is None else min(0.0, 2 * column.below)), 1e12
+    # Numbers hold 15 digits.
+    upper = 10.0 ** min(12, 15 - (data.get("decimals") or 0))
+    lower = -upper if column.below is None else min(0.0, 2 * column.below)
     if column.above is not None:
         upper = max(0.0, 2 * column.above)
     if column.whole:

@@ -165,6 +165,27 @@ def test_all_that_a_schema_says_was_shown_before_it_is_called_public(folder: Pat
                 assert isinstance(one, bool) or str(one) in "\n".join(line), (column["name"], one)
 
 
+@pytest.mark.parametrize(("rows", "words"), [(80, "[y/N]"), (4000, "[Y/n]")])
+def test_bounds_that_would_be_noise_are_not_bought_by_default(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, rows: int, words: str
+) -> None:
+    from marginalsyn.cli.main import cli
+
+    lines = [f"{n % 7 / 10000:.4f},{n % 40},{'mf'[n % 2]}" for n in range(rows)]
+    (folder / "t.csv").write_text("\n".join(["share,age,sex", *lines]) + "\n")
+    ran: list[str] = []
+    monkeypatch.setattr(start, "_at_terminal", lambda: True)
+    monkeypatch.setattr(start, "_open", lambda page: None)
+    monkeypatch.setattr(start_forecast, "run", lambda name, words: ran.append(name))
+    asked = ["start", "t.csv", "--method", "independent", "--holdout", "0", "--eps", "4"]
+    answers = ["", "", "y", "public", "public", "private", ""]
+    result = CliRunner().invoke(cli, asked, input="\n".join(answers) + "\n")
+    assert result.exit_code == 0, result.output
+    assert f"Spend this budget now? {words}" in result.stderr
+    assert bool(ran) == (rows == 4000)
+    assert ("bought bounds would mostly be noise" in result.stderr) == (rows == 80)
+
+
 def test_what_is_bought_depends_on_no_row(folder: Path) -> None:
     schemas = []
     for last in ("", "xanthoma,999999,123456.7,1931-02-03,03:59,mild"):

@@ -21,7 +21,7 @@ from marginalsyn.drafting.check import (
     values_of_rows,
 )
 from marginalsyn.drafting.draft import draft_schema, infer_schema
-from marginalsyn.drafting.drafted import widen
+from marginalsyn.drafting.drafted import widen, widest
 from marginalsyn.errors import DataError, SchemaError
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn
@@ -531,6 +531,17 @@ def test_lines_of_units_and_questions_below_the_names_are_refused(lines, kind, t
         assert len(draft_schema(as_source(odd, kind, tmp_path)).schema.columns) > 2
     odd.loc[0, ["age", "height"]] = "NA"
     draft_schema(as_source(odd, kind, tmp_path))
+
+
+@pytest.mark.parametrize("decimals", [0, 3, 4, 6, 10])
+@pytest.mark.parametrize("unit", ["", " kg", "<"])
+def test_the_widest_bounds_leave_room_for_decimals(decimals, unit):
+    texts = [f"{'<' * (unit == '<' and n < 5)}{n / 7:.{decimals}f}" for n in range(60)]
+    frame = pd.DataFrame({"x": [text + unit.strip("<") for text in texts]})
+    column = draft_schema(frame, kinds={"x": "continuous"}).schema.column("x")
+    wide = widest(column, 16)
+    assert wide.decimals == column.decimals
+    assert wide.lower <= column.lower < column.upper <= wide.upper
 
 
 def test_numbers_of_six_decimals_stay_so():
