@@ -363,10 +363,6 @@ class Unprotected:
         key = tuple(columns)
         return self._rows.count([key], {})[key]
 
-    def counts_many(self, marginals: Sequence[Sequence[str]]) -> dict[tuple[str, ...], np.ndarray]:
-        """Several exact marginals in one pass."""
-        return self._rows.count([tuple(columns) for columns in marginals], {})
-
     def _stamped(self, frame: pd.DataFrame) -> pd.DataFrame:
         frame.attrs["marginalsyn"] = self.stamp
         return frame

@@ -121,7 +121,6 @@ def check_data(data: Any, schema: Schema) -> list[ColumnCheck]:
         >>> check_data(frame, Schema.from_domain({"a": 3}))[0].notes()
         ["1 above the upper bound: clipped into '2'"]
     """
-
     source = open_source(data, **schema.reading)
     columns = [column for column in schema.columns if column.name not in schema.derived]
     lacking = [column.name for column in columns if column.name not in source.columns]
@@ -145,7 +144,6 @@ def values_of_rows(
     data: Any, schema: Schema, columns: list[AnyColumn], most: int | None = None
 ) -> Values:
     """The codes and the numbers of a table's rows."""
-
     source = open_source(data, **schema.reading)
     connection, tokens = source.connect(), schema.missing_tokens
     with engine_errors(source.name):
@@ -163,7 +161,6 @@ def _check(
     connection: Connection, columns: Sequence[AnyColumn], schema: Schema
 ) -> Iterator[ColumnCheck]:
     """The checks of some columns, by one query and one for every column with strange values."""
-
     plain = encoding.read(connection.table, columns)
     conditions = [_conditions(plain, at, c, schema) for at, c in enumerate(columns)]
     sums = {
@@ -188,7 +185,6 @@ def _conditions(
     plain: ir.Table, place: int, column: AnyColumn, schema: Schema
 ) -> dict[str, ir.BooleanValue]:
     """The Boolean expressions whose rows are counted."""
-
     value = plain[f"value{place}"]
     tokens = [*schema.missing_tokens, *column.missing_tokens]
     missing: Any = encoding.missing(value, tokens)

@@ -177,7 +177,6 @@ def draft_schema(
         >>> draft_schema(frame).verdicts[0].why
         'dates written %d.%m.%Y'
     """
-
     wanted = {**dict.fromkeys(keep, ""), **(kinds or {})}
     how: Any = {"encoding": encoding or find_encoding(data), "rename_duplicates": rename_duplicates}
     source = open_source(data, sep=sep, **how)
@@ -233,7 +232,6 @@ def described(data: Any, schema: Schema, *, sep: str | None = None) -> Draft:
     Raises:
         SchemaError: the table has other columns.
     """
-
     source = open_source(data, sep=sep, **schema.reading)
     if problems := layout_problems(source.columns, schema):
         raise SchemaError("; ".join(problems))
@@ -292,7 +290,6 @@ def _columns(
     progress: Progress,
 ) -> _Surveyed:
     """Every column that can be described, as drafted, and what the rows say of it."""
-
     connection = source.connect()
     names = [name for name in source.columns if name not in source.nested]
     table, backend = connection.table, connection.backend
@@ -408,7 +405,6 @@ def _ends_of_numbers(
     backend: Any, spelt: ir.Table, facts: Mapping[str, Facts], asked: Mapping[str, Sequence[float]]
 ) -> dict[str, Ends]:
     """The ends of plain numbers, where the least or the largest may mean missing."""
-
     codes = {*map(float, CODES)}
     odd = [
         name

@@ -92,7 +92,6 @@ def find_person_columns(
         >>> str(find_person_columns(pd.DataFrame({"person_id": [1, 1, 2]}))[0])
         '2 values in 3 rows, 1.5 rows for each'
     """
-
     source = open_source(data, **how)
     wanted = [n for n in (source.columns if names is None else names) if n not in source.nested]
     likely = [n for n in wanted if IDENTIFIER.search(n) or persons_columns([n])]
@@ -118,7 +117,6 @@ def check_unit(data: Any, schema: Schema) -> UnitCheck:
         >>> check_unit(frame, Schema.from_domain({"x": 2}).with_unit(unit)).beyond
         1
     """
-
     unit, source = schema.unit, open_source(data, **schema.reading)
     assert unit is not None
     connection = source.connect()

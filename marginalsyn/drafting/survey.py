@@ -10,6 +10,7 @@ import ibis.expr.types as ir
 
 from marginalsyn.drafting.guess import MOST_CATEGORIES
 from marginalsyn.progress import Progress
+from marginalsyn.table import encoding
 from marginalsyn.table.schema import MISSING_TOKENS
 
 MOST_DECIMALS = 6
@@ -60,7 +61,6 @@ class Facts:
 
 def survey(backend: Any, spelt: ir.Table, progress: Progress) -> dict[str, Facts]:
     """Collect the facts on every column of a table of plain values, some columns a query."""
-    from marginalsyn.table import encoding
 
     facts: dict[str, Facts] = {}
     for names in lots(spelt.columns):
@@ -146,7 +146,6 @@ def texts_of(
     backend: Any, value: Any, fact: Facts, *, asked: bool = False
 ) -> list[tuple[Any, int]]:
     """The most frequent values of a column that texts may have, with how often they occur."""
-    from marginalsyn.table import encoding
 
     many = fact.numeric and fact.distinct > MOST_CATEGORIES
     if not fact.distinct or (many and not (asked or fact.dated)):

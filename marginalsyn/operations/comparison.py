@@ -5,23 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
+from marginalsyn import datasets
+from marginalsyn.access.linked_tables import PrivateForest
+from marginalsyn.access.private_table import PrivateTable, Unprotected
+from marginalsyn.drafting.person_columns import find_person_columns
 from marginalsyn.errors import UsageError
+from marginalsyn.operations.evaluate import Evaluate
 from marginalsyn.operations.files import read_table, rows_in
 from marginalsyn.operations.groups import release_path
+from marginalsyn.operations.linked import find_linked_origin
 from marginalsyn.operations.origins import UNNAMED, PrivateInput, find_origin
+from marginalsyn.release.folder import Release
+from marginalsyn.release.linked import LinkedRelease
+from marginalsyn.sources.identity import same_source
+from marginalsyn.table.schema import Schema
+from marginalsyn.table.unit import persons_columns
 
-if TYPE_CHECKING:
-    from marginalsyn.access.private_table import Unprotected
-    from marginalsyn.operations.evaluate import Evaluate
-    from marginalsyn.release.folder import Release
-    from marginalsyn.release.linked import LinkedRelease
-    from marginalsyn.table.schema import Schema
-
-    Frames = dict[str, pd.DataFrame]
+Frames = dict[str, pd.DataFrame]
 
 
 def whose(origin: PrivateInput, view: Unprotected) -> tuple[str, tuple[str, ...]]:
@@ -29,8 +33,6 @@ def whose(origin: PrivateInput, view: Unprotected) -> tuple[str, tuple[str, ...]
 
     Where rows are protected, identifiers are looked for by name.
     """
-    from marginalsyn.drafting.person_columns import find_person_columns
-
     unit = origin.schema.unit
     if unit is not None:
         seen, split_off, _ = view.persons(unit.column)
@@ -51,8 +53,6 @@ def whose(origin: PrivateInput, view: Unprotected) -> tuple[str, tuple[str, ...]
 
 def both_sides(real: pd.DataFrame, train: pd.DataFrame | None, schema: Schema) -> tuple[str, ...]:
     """A warning where rows of one person are among those tested on and among those seen."""
-    from marginalsyn.table.unit import persons_columns
-
     if train is None:
         return ()
     columns = [schema.unit.column] if schema.unit else persons_columns(map(str, real.columns))
@@ -70,8 +70,6 @@ def counted(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
 
     With survey weights as many rows, drawn in proportion to them.
     """
-    from marginalsyn.access.private_table import PrivateTable
-
     unit, weight = schema.unit, schema.survey_weight
     if weight is not None and weight.column in frame and {*schema.names} <= {*frame}:
         rows = PrivateTable.open(frame[[*schema.names, weight.column]], schema)
@@ -135,10 +133,6 @@ class RealRows:
 
 def find_cases(asked: Evaluate) -> Cases:
     """The releases that are to be evaluated, or the files of rows; by default the last release."""
-    from marginalsyn import datasets
-    from marginalsyn.release.folder import Release
-    from marginalsyn.table.schema import Schema
-
     releases, synthetic, weights = asked.releases, asked.synthetic, asked.weights
     if not isinstance(releases, Sequence):
         return Cases({releases.path.name: releases}, releases.schema, releases=[releases])
@@ -187,8 +181,6 @@ def find_real(asked: Evaluate, cases: Cases, tests: bool) -> RealRows:
 
     Where models are tested (``tests``), they must be rows that the generator did not see.
     """
-    from marginalsyn.sources.identity import same_source
-
     real, train, dataset, in_sample = asked.real, asked.train, asked.dataset, asked.in_sample
     if real is not None and dataset is not None:
         raise UsageError("--real and --dataset name two tables; give one of them")
@@ -250,8 +242,6 @@ def _common_origin(cases: Cases) -> PrivateInput:
 
 def _bundled(name: str, in_sample: bool) -> RealRows:
     """A bundled table: its test part never reaches a generator."""
-    from marginalsyn import datasets
-
     table = datasets.load(name)
     if in_sample:
         return RealRows(f"{name}, in sample", table.train, None)
@@ -290,8 +280,6 @@ def _own(
 
 def find_real_linked(asked: Evaluate, release: LinkedRelease) -> tuple[Frames, Frames | None]:
     """The real linked tables to test on, and those that the generator saw, if they are known."""
-    from marginalsyn.access.linked_tables import PrivateForest
-    from marginalsyn.operations.linked import find_linked_origin
 
     def read(folder: Any) -> Frames:
         return PrivateForest.open(folder, release.tree).unprotected("evaluate").frames()

@@ -5,24 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from marginalsyn.access.linked_tables import PrivateForest
+from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.errors import DataError, UsageError
-from marginalsyn.operations.origins import Input, PrivateInput, find_origin, open_ledger, unit_asked
+from marginalsyn.operations.origins import (
+    Input,
+    Named,
+    PrivateInput,
+    find_origin,
+    open_ledger,
+    unit_asked,
+)
 from marginalsyn.people.tree import LinkedSchema, Lookup, linked_file
+from marginalsyn.privacy.charges import Neighbours
+from marginalsyn.records.ledger import Ledger
+from marginalsyn.records.workspace import Kept, Workspace
+from marginalsyn.release.linked import LinkedRelease, PersonsRelease, TableRelease, column_names
 from marginalsyn.table.schema import Schema
 from marginalsyn.table.unit import ROW, Unit
-
-if TYPE_CHECKING:
-    from marginalsyn.access.linked_tables import PrivateForest
-    from marginalsyn.access.private_table import PrivateTable
-    from marginalsyn.operations.origins import Named
-    from marginalsyn.privacy.charges import Neighbours
-    from marginalsyn.records.ledger import Ledger
-    from marginalsyn.release.linked import LinkedRelease, PersonsRelease
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,8 +48,6 @@ class LinkedInput(Input):
 
         Persons are held out in the same way whatever the ``neighbours``.
         """
-        from marginalsyn.access.linked_tables import PrivateForest
-
         forest = PrivateForest.open(
             self.key,
             self.schema,
@@ -64,8 +67,6 @@ def find_linked(
 
     Of a ``sequence`` ``constants`` are columns that are the same in all rows of a person.
     """
-    from marginalsyn.records.workspace import Kept, Workspace
-
     path = Path(source.schema) if source.schema is not None else None
     if path is None and source.data is not None:
         memory = Workspace.here().recall(source.data)
@@ -113,8 +114,6 @@ class PersonsInput(PrivateInput):
 
 def find_persons(release: PersonsRelease, source: Named) -> PersonsInput | None:
     """The persons that a release was made from, in the tables named or known; None if unknown."""
-    from marginalsyn.release.linked import TableRelease, column_names
-
     tables, tree = find_linked_origin(release.linked, source), release.linked.tree
     if tables is None:
         return None

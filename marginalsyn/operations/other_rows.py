@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -20,6 +20,7 @@ from marginalsyn.operations.files import TABLES, read_table
 from marginalsyn.operations.origins import labelled
 from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.privacy.zcdp import DEFAULT_DELTA
+from marginalsyn.records.ledger import Ledger
 from marginalsyn.release.derivation import ADOPTED, AS_WRITTEN
 from marginalsyn.release.folder import Release
 from marginalsyn.release.linked import PersonsRelease, is_linked_release
@@ -27,9 +28,6 @@ from marginalsyn.release.statement import ANOTHER_TOOL, state, today
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.keeping import broken_rules
 from marginalsyn.table.schema import Schema
-
-if TYPE_CHECKING:
-    from marginalsyn.records.ledger import Ledger
 
 FOREIGN = (
     "The rows were made by another tool. What they cost in privacy is unknown here: the total is "

@@ -8,37 +8,31 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import starmap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from marginalsyn.contract import Duties, make_weights, plain
+from marginalsyn.contract import Duties, Plan, Target, make_weights, plain
 from marginalsyn.errors import MarginalsynError
 from marginalsyn.host import calibrate
 from marginalsyn.operations.files import replace_file
 from marginalsyn.operations.groups import AMOUNTS
 from marginalsyn.operations.operation import Columns, Facts, Result, Session, shown
 from marginalsyn.operations.origins import describe_total
+from marginalsyn.operations.other_rows import Findings
+from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.noise import make_noise
 from marginalsyn.progress import Silent
+from marginalsyn.records.ledger import Ledger
 from marginalsyn.registry import WEIGHTS, plugins
-from marginalsyn.release.folder import LOG, weights_file
+from marginalsyn.release.folder import LOG, Release, weights_file
 from marginalsyn.table.design import resample
 from marginalsyn.table.frames import write_csv, write_parquet
 from marginalsyn.table.made import complete
-from marginalsyn.weights.columns import weights_csv
+from marginalsyn.weights.columns import WeightColumn, weights_csv
 from marginalsyn.weights.effectiveness import say_worth
 from marginalsyn.weights.prediction import pays, say_gain
-from marginalsyn.weights.support import agreement, support_of
-
-if TYPE_CHECKING:
-    from marginalsyn.contract import Plan, Target
-    from marginalsyn.operations.other_rows import Findings
-    from marginalsyn.privacy.budget import Budget
-    from marginalsyn.records.ledger import Ledger
-    from marginalsyn.release.folder import Release
-    from marginalsyn.weights.columns import WeightColumn
-    from marginalsyn.weights.support import Support
+from marginalsyn.weights.support import Support, agreement, support_of
 
 NOISE = (
     "noise: standard deviation of the noise in a log-weight (0.1 is 10% in a weight). kept: share "

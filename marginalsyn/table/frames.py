@@ -338,7 +338,6 @@ def read_csv(
 
 def read_parquet(path: Path, schema: Schema | None, keys: Sequence[str] = ()) -> pd.DataFrame:
     """Read what ``write_parquet`` wrote."""
-
     try:
         about = parquet.read_metadata(path)
         # A column of one value takes no room in the file, whatever number of rows it claims.

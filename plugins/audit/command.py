@@ -262,8 +262,6 @@ def _measured_table(measured: list[Measured]) -> Columns:
 
 
 def _row_table(rows: list[Finding], measured: list[Measured]) -> Columns:
-    from marginalsyn.registry import GENERATORS
-
     def verdict(row: Finding) -> str:
         law = row.status == "holds" and row.guarantee == "asymptotic"
         return "holds (asymptotic)" if law else row.status

@@ -208,7 +208,6 @@ def cells() -> Iterator[Check]:
 
 def bandwidth() -> Iterator[Check]:
     """The bought bandwidth: a row moves from a centre to the far corner."""
-
     points = np.array([[0.0, 0.0], [0.1, 0.0]])
     base, corner = np.full((20, 2), 0.05), np.array([[1.0, 1.0]])
     centre, worst = np.array([[0.0, 0.0]]), 0.0

@@ -25,6 +25,7 @@ import pandas as pd
 from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import Duties, LogWeights, Measurement, Synthesis
 from marginalsyn.errors import MarginalsynError, PluginError
+from marginalsyn.host import generate
 from marginalsyn.plugins.audit.canaries import (
     CANARIES,
     AuditCase,
@@ -287,8 +288,6 @@ def _guess(case: AuditCase, batch: Batch, seed: int | None) -> None:
     """Run once on a table of canaries, each included by a coin flip; guess the clearest ones."""
     import pandas as pd
 
-    from marginalsyn.host import generate
-
     coins = np.random.default_rng(seed)
     put = coins.random(CANARIES) < 0.5
     who = np.flatnonzero(put)
@@ -340,8 +339,6 @@ class Bench:
         case, table = self.case, self.tables[side]
         table.ledger = Ledger(None)
         if case.group == GENERATORS:
-            from marginalsyn.host import generate
-
             synthesis, statement = generate(
                 table, case.config, case.budget, noise=noise, progress=Silent()
             )

@@ -19,6 +19,7 @@ from marginalsyn.operations.operation import (
     option,
     seed_option,
 )
+from marginalsyn.operations.origins import labelled
 
 if TYPE_CHECKING:
     from marginalsyn.release.folder import Release
@@ -144,7 +145,6 @@ class Adopt(Operation["Release"]):
     def _adopt_parcel(self, source: Path, written: dict[str, Any]) -> Release:
         import numpy as np
 
-        from marginalsyn.operations.origins import labelled
         from marginalsyn.plugins.exchange.parcel import read_parcel
         from marginalsyn.plugins.exchange.redrawing import adopt_parcel, schema_of
 
@@ -166,7 +166,6 @@ class Adopt(Operation["Release"]):
         )
 
     def _schema(self) -> Schema | None:
-        from marginalsyn.operations.origins import labelled
         from marginalsyn.table.schema import Schema
 
         return labelled(Schema.read(self.schema), self.label) if self.schema is not None else None

@@ -210,7 +210,6 @@ class SupportPoints(PointGenerator):
 
     def _draw(self, visit: Visit, progress: Progress) -> tuple[np.ndarray, dict[str, Any]]:
         """The released chains' ends, and figures of all chains for the curator."""
-
         config, metric = self.config, self.metric
         # The guarantee is about the law of the chains' ends over their own moves, which meet the
         # exact potentials: whoever knows the moves knows more than the points tell.

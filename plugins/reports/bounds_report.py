@@ -14,7 +14,9 @@ import numpy as np
 
 from marginalsyn.certificates.certifying import MOMENTS, VACUOUS
 from marginalsyn.certificates.excess import MomentErrors, bound_excess, fit_in_ball, mean_loss
+from marginalsyn.certificates.excess_plan import true_excess
 from marginalsyn.certificates.linear_models import Frame
+from marginalsyn.certificates.measured import MEASURED, model_of, read_measured
 from marginalsyn.errors import UsageError
 from marginalsyn.evaluation.reports import (
     Block,
@@ -260,7 +262,6 @@ class BoundsReport(Report):
         yield from (_aim_bounds(b["aim"], case) for case, b in blocks.items() if b["aim"])
 
     def publish(self, release: Release) -> Block | None:
-        from marginalsyn.certificates.measured import read_measured
 
         found: dict[str, Any] = {"aim": _aim(release), "certificate": None}
         found["measured"] = [_short(entry) for entry in read_measured(release)]
@@ -337,8 +338,6 @@ def _certificates(
 
 def _measured(case: Case, ground: RealData) -> list[dict[str, Any]]:
     """The measured certificates of a release, each with the excess that it bounds."""
-    from marginalsyn.certificates.excess_plan import true_excess
-    from marginalsyn.certificates.measured import MEASURED, model_of, read_measured
 
     found: list[dict[str, Any]] = []
     if case.release is None:

@@ -704,8 +704,8 @@ class TestUnprotected:
         codes = expected_codes(people())
         np.testing.assert_array_equal(view.all_rows().values, codes)
         np.testing.assert_array_equal(view.counts(["age"]), histogram(codes, ("age",)))
-        for pair, values in view.counts_many(PAIRS).items():
-            np.testing.assert_array_equal(values, histogram(codes, pair))
+        for pair in PAIRS:
+            np.testing.assert_array_equal(view.counts(pair), histogram(codes, pair))
         assert (view.stamp, view.reason) == (STAMP, "look at it")
         assert table.ledger.read().charges == []
 

@@ -17,6 +17,9 @@ from functools import partial
 from typing import Any
 
 from marginalsyn.contract import Duties, plain
+from marginalsyn.evaluation.inputs import make_case, make_ground
+from marginalsyn.evaluation.reports import Report
+from marginalsyn.evaluation.view import Page, Section, render
 from marginalsyn.plugins.audit.testkit.generators import (
     GENERATOR_CHECKS,
     Options,
@@ -64,7 +67,6 @@ def checks_of(
     kind: Any, options: Options = None, *, chain: bool = False, runs: int = 0
 ) -> Iterator[tuple[str, Check]]:
     """The checks that :func:`check_plugin` runs, by name."""
-    from marginalsyn.evaluation.reports import Report
 
     if isinstance(kind, type) and issubclass(kind, Report):
         yield "check_report", partial(check_report, kind)
@@ -91,9 +93,7 @@ def checks_of(
 
 def check_report(kind: Any) -> None:
     """A report's blocks are JSON, and what it shows is made of them alone, and can be drawn."""
-    from marginalsyn.evaluation.inputs import make_case, make_ground
     from marginalsyn.evaluation.reports import Fact, Options
-    from marginalsyn.evaluation.view import Page, Section, render
 
     for name in ("name", "title", "summary"):
         assert isinstance(getattr(kind, name, None), str), f"{name} must be a text"

@@ -43,6 +43,7 @@ from marginalsyn.plugins.audit.testkit.generators import (
     Options,
     made_up_rows,
     neighbours_of_every_kind,
+    run_generator,
     tape_schema,
 )
 from marginalsyn.privacy.budget import Budget
@@ -434,11 +435,9 @@ def weighted_on_tape(
 
     def run(tape: Tape, ledger: Ledger, listener: Any, folder: Path) -> Payments:
         schema = tape_schema()
-        other = PrivateTable.open(made_up_rows(60, seed=8), schema, neighbours=neighbours)
-        budget = Budget(eps=4, neighbours=neighbours)
-        base = build_config(generator, {"rows": ROWS})
-        synthesis, statement = generate(other, base, budget, noise=SeededNoise(1))
-        release = Release.write(synthesis, schema, statement, folder)
+        how: Any = {"options": {"rows": ROWS}, "eps": 4, "neighbours": neighbours, "seed": 1}
+        made = run_generator(generator, made_up_rows(60, seed=8), schema, **how)
+        release = Release.write(made.synthesis, schema, made.statement, folder)
         config: Any = build_config(kind, options)
         table = PrivateTable.open(frame, schema, ledger=ledger, neighbours=neighbours)
         budget = Budget(eps=1, neighbours=neighbours)

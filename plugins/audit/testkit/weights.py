@@ -22,7 +22,7 @@ from marginalsyn.certificates.measured import verify
 from marginalsyn.contract import Duties, Plan, Target, WeightEstimator, build_config, plain
 from marginalsyn.errors import PluginError, UsageError
 from marginalsyn.generators.independent import IndependentConfig
-from marginalsyn.host import generate, weigh
+from marginalsyn.host import weigh
 from marginalsyn.plugins.audit.testkit.generators import (
     Options,
     _check_cases,
@@ -32,6 +32,7 @@ from marginalsyn.plugins.audit.testkit.generators import (
     example_frame,
     example_schema,
     neighbours_of_every_kind,
+    run_generator,
     untouched,
 )
 from marginalsyn.plugins.audit.testkit.tape import check_drawn, weighted_on_tape
@@ -76,19 +77,17 @@ def weight_run(
         ...     len(run.published.weights()) == len(run.release.frame())
         True
     """
-    ledger, noise = Ledger(None), make_noise(seed)
-    table = PrivateTable.open(frame, schema, ledger=ledger)
-    budget = Budget(eps=4.0, neighbours=neighbours)
-    knobs = {} if rows is None else {"rows": rows}
-    synthesis, statement = generate(table, build_config(generator, knobs), budget, noise=noise)
+    how: Any = {"options": {"rows": rows} if rows is not None else None, "seed": seed}
+    made = run_generator(generator, frame, schema, eps=4.0, neighbours=neighbours, **how)
+    table = PrivateTable.open(frame, schema, ledger=made.ledger)
     with tempfile.TemporaryDirectory() as folder:
-        release = Release.write(synthesis, schema, statement, Path(folder) / "release")
+        release = Release.write(made.synthesis, schema, made.statement, Path(folder) / "release")
         config: Any = build_config(kind, options)
         budget = Budget(eps=eps, neighbours=neighbours)
         weighted = weigh(release, config, budget, table, noise=make_noise(seed), non_private=True)
         private = publish(release, weighted, noise=make_noise(seed)) if config.private else None
         estimator = config.configure(Target.of(release), budget)
-        yield WeightRun(release, weighted, private, ledger, estimator)
+        yield WeightRun(release, weighted, private, made.ledger, estimator)
 
 
 def check_weight_config(kind: Any, options: Options = None, **how: Any) -> None:
