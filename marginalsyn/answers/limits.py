@@ -115,7 +115,7 @@ def merged_columns(problem: Problem) -> list[str]:
 
 def unanswered(problem: Problem) -> dict[int, str]:
     """What to say of numbers without an interval, and of those whose interval is much wider."""
-    title, found = problem.question.title, dict[int, str]()
+    title, found = problem.question.about, dict[int, str]()
     for i in np.flatnonzero(problem.widened).tolist():
         found[i] = (
             f"{title} rests in part on what was not measured "
@@ -124,6 +124,9 @@ def unanswered(problem: Problem) -> dict[int, str]:
         )
     lacking = ~problem.answered
     if lacking.any():
+        names = [problem.statistic.names[i] for i in np.flatnonzero(lacking)]
+        if not (problem.question.single or lacking.all()):
+            title += f" ({', '.join(names[:3])}{', ...' * (len(names) > 3)})"
         least = max(float(problem.measured_share.min()), 0.0)
         said = (
             f"{title} is not measured by this release: its answers decide as little as "

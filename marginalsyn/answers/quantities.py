@@ -155,6 +155,11 @@ class Question:
         """The question in words, which is its text unless it is made of parts."""
         return self.text
 
+    @property
+    def about(self) -> str:
+        """What notes call it: the question, with the group that it is for if it has one alone."""
+        return self.title
+
     def on(self, cells: CodeCombinations) -> Statistic:
         """Its statistic."""
         raise NotImplementedError

@@ -64,6 +64,10 @@ class Quantile(Question):
         return self.text or f"quantile {self.column} {self.level:g}"
 
     @property
+    def about(self) -> str:
+        return self.title + (self.name and f" ({self.name})")
+
+    @property
     def columns(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys((self.column, *(mask.column for mask in self.within))))
 

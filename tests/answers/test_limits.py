@@ -15,6 +15,7 @@ from marginalsyn.answers.estimation import ANSWERED, UNMEASURED, Problem, fielle
 from marginalsyn.answers.limits import limits_of, pair_bounds
 from marginalsyn.answers.projection import missing_marginals
 from marginalsyn.answers.quantities import Mask
+from marginalsyn.answers.questions import read_question
 from marginalsyn.answers.regression import Regression
 from marginalsyn.answers.replaying import with_measured
 from marginalsyn.answers.single_numbers import Quantile
@@ -239,6 +240,9 @@ def test_a_median_rests_on_the_shares_near_it_alone(evidence_of: Make) -> None:
         found = problem.question.conclude(problem, 0.95, None)
         assert (found.low[0], found.high[0]) == (1, 1)
         assert found.measured_share[0] > 0.9
+        # All that was not measured is of another group, and notes name it.
+        asked = read_question("median(n) by b", schema)[group]
+        assert asked.about == f"median(n) by b (b = {bool(group)})"
         # Of a share that lies among those that are not known, the ends do.
         level = float(counts[:3, group].sum() / counts[:, group].sum())
         last = replace(problem.question, level=level)
@@ -274,3 +278,23 @@ def test_a_merged_code_that_the_model_holds_empty_is_not_taken_as_known(evidence
     assert np.all(share[:2] > 0.999)
     notes = limits_of(problem, {}).notes
     assert all("were measured as one" in " ".join(own) for own in notes[6:])
+
+
+def test_notes_name_what_was_not_measured(evidence_of: Make) -> None:
+    """That of one group, which hardly a row has, was said of the whole question."""
+    sizes = {"a": 3, "b": 2}
+    evidence, _ = evidence_of(
+        sizes,
+        [(("a",), 5.0), (("a", "b"), 5.0)],
+        seed=0,
+        counts=np.array([[900.0, 600.0], [500.0, 80.0], [300.0, 260.0]]),
+        merges={"a": ([0, 1, 1], [1.0, 0.5, 0.5])},
+    )
+    (question,) = read_question("mean(b) by a", Schema.from_domain(sizes))
+    problem = Problem(evidence, question, "population", RNG)
+    notes = limits_of(problem, {}).notes
+    assert [any("not measured" in note for note in own) for own in notes] == (
+        [not one for one in problem.answered]
+    )
+    (lacking,) = {note for own in notes for note in own if "is not measured" in note}
+    assert lacking.startswith("mean(b) by a (b: a = 1, b: a = 2) is not measured")
