@@ -358,6 +358,8 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
             raise UsageError(
                 "--weights must not be given for linked tables: run weight on the release"
             )
+        if schema.survey_weight is not None:
+            raise UsageError("--weights must not be given with survey weights: rows follow these")
         share = WEIGHTS_SHARE.get(config.name, SHARE) if self.weights == "auto" else self.weights
         if not isinstance(share, float) or not 0 < share < 1:
             raise UsageError(f"--weights ({share}) must be above 0 and below 1, such as 0.1")

@@ -127,6 +127,21 @@ def test_a_second_run_under_replace_shares_its_budget_too(run, people, folder, h
         assert Release.read(f"r{at}").statement.eps == pytest.approx(2.0)
 
 
+def test_weights_of_rows_that_follow_survey_weights_are_refused_before_a_charge(
+    run, people, folder
+) -> None:
+    """They were refused once the rows were paid for, and the message said that nothing was."""
+    schema = json.loads((folder / "people.json").read_text())
+    numeric = next(c for c in schema["columns"] if c["kind"] in ("integer", "continuous"))
+    schema["survey_weight"] = {"column": numeric["name"], "bound": 5}
+    schema["columns"].remove(numeric)
+    (folder / "survey.json").write_text(json.dumps(schema))
+    how = ("generate", "--data", people, "--schema", "survey.json", "--eps", 2, "--weights", 0.3)
+    assert "survey weights" in run(*how, code=2).stderr
+    assert ledger_entries(folder) == 0
+    assert not (folder / "release").exists()
+
+
 @pytest.mark.tensorflow
 def test_sampled_steps_share_no_budget_with_weights(run, people, folder) -> None:
     """They have no price in mu that would add up."""
