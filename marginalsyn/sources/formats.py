@@ -46,7 +46,7 @@ def read_parquet_schema(path: Path) -> Any:
     try:
         found = parquet.read_metadata(path).schema
         found.to_arrow_schema()
-    except (pa.ArrowException, OSError):
+    except (pa.ArrowException, OSError, UnicodeDecodeError):
         raise DataError(
             f"data ({path}) must be a Parquet file: its footer cannot be read"
         ) from None

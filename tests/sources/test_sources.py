@@ -210,6 +210,13 @@ class TestRefusals:
         with pytest.raises(DataError, match="Parquet"):
             open_source(write(tmp_path / "t.parquet", b"PAR1 not really"))
 
+    def test_a_parquet_column_whose_name_is_no_text_is_a_data_error(self, tmp_path: Path) -> None:
+        path = tmp_path / "t.parquet"
+        pd.DataFrame({"abcq": ["x", "y"]}).to_parquet(path)
+        path.write_bytes(path.read_bytes().replace(b"abcq", b"\x80bcq"))
+        with pytest.raises(DataError, match="footer cannot be read"):
+            open_source(path)
+
     def test_damaged_parquet_is_a_data_error_when_read(self, tmp_path: Path) -> None:
         path = tmp_path / "t.parquet"
         pd.DataFrame({"a": np.arange(1000)}).to_parquet(path, compression="snappy")
