@@ -192,6 +192,13 @@ def test_a_synthesizer_in_a_file_has_no_category_of_the_private_rows(library: st
     assert b"Jane Roe" not in pickle.dumps(fitted)
 
 
+def test_a_synthesizer_in_a_file_has_no_diagnostics_of_the_private_rows(frame) -> None:
+    """How often a chain moved is a function of the rows without noise."""
+    options = {"rows": 20, "points": 5, "steps": 50, "burn": 5}
+    fitted = Synthesizer(method="support-points", eps=1, schema=example_schema(), options=options)
+    assert b"acceptance" not in pickle.dumps(fitted.fit(frame))
+
+
 def test_a_unit_is_named_when_it_is_fitted(frame) -> None:
     persons = frame.assign(person=[f"p{n // 3}" for n in range(len(frame))])
     synth = Synthesizer(

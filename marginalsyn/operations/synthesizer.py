@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -208,7 +208,8 @@ class Synthesizer(BaseEstimator):
         self.privacy_: Statement = statement
         self.n_features_in_ = len(schema.names)
         self.feature_names_in_ = np.array(schema.names, dtype=object)
-        self._synthesis: Synthesis = synthesis
+        # What may depend on private rows is for the evaluation folder of the command alone.
+        self._synthesis: Synthesis = replace(synthesis, diagnostics={})
         self._rng = noise.post
         self._table = table
         return self
