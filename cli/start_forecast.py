@@ -332,7 +332,9 @@ def describe(choices: Choices, draft: Draft, schema: Schema, seconds: float, not
     bounds_eps, rest_eps = split(choices)
     forecast = foresee(schema, choices.method, rest_eps, seen)
     warn_of_columns([one for one in draft.verdicts if one.name in schema.names], notes)
-    if useless := [f"{name} ({schema.column(name).size} codes)" for name in forecast.useless]:
+    # The number of a person's rows cannot be dropped.
+    useless = [name for name in forecast.useless if name not in schema.counted]
+    if useless := [f"{name} ({schema.column(name).size} codes)" for name in useless]:
         notes.warn(
             f"{', '.join(useless)} would mostly show noise in {seen:,} {many}: give such a column "
             "fewer bins in the schema, drop it (--kind NAME=drop), or raise --eps"

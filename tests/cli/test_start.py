@@ -379,6 +379,14 @@ def test_columns_of_which_noise_would_make_up_most_values_are_left_out(
         assert "rare is 99% missing: little is worth its budget" in said
 
 
+def test_the_number_of_a_persons_rows_is_not_to_be_dropped(folder: Path, run: Run) -> None:
+    rows = [f"{n // 8},{n % 9},{n % 2}" for n in range(800)]
+    (folder / "t.csv").write_text("\n".join(["who,a,b", *rows]) + "\n")
+    asked = ("start", "t.csv", "--yes", "--dry-run", "--unit", "who", "--max-rows", 20)
+    said = run(*asked, "--eps", 0.1).stderr
+    assert "a (9 codes), b (2 codes) would mostly show noise in 80 persons" in said
+
+
 def test_days_of_one_month_are_not_one_bin() -> None:
     def bins(days: list[str]) -> object:
         frame = pd.DataFrame({"day": days * 9, "x": [0.5, 1] * (9 * len(days) // 2)})
