@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from marginalsyn.contract import Plan, Synthesis, option
+from marginalsyn.access.visit import Visit
+from marginalsyn.contract import Measurement, Plan, Synthesis, option
 from marginalsyn.generators.batch_selection import NARROW, advise, forecast_chain
 from marginalsyn.generators.candidate_errors import CandidateErrors
 from marginalsyn.generators.marginals import MarginalKnobs, WorkloadGenerator
@@ -23,13 +24,12 @@ from marginalsyn.graphical.one_way import L1_PER_CELL, OneWay, noise_l1
 from marginalsyn.graphical.sampling import FIRM, MOST
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.zcdp import gaussian_sigma
+from marginalsyn.progress import Progress
+from marginalsyn.table.schema import Schema
 
 if TYPE_CHECKING:
-    from marginalsyn.access.visit import Visit
-    from marginalsyn.contract import Measurement
+    # Loading it takes a while.
     from marginalsyn.graphical.chain_model import ChainModel
-    from marginalsyn.progress import Progress
-    from marginalsyn.table.schema import Schema
 
 
 # Pairs with a stratum are measured unjudged, for a share by their sizes and those of all others, a
