@@ -3,6 +3,7 @@
     python benchmarks/nist.py --data FOLDER --eps 1 3 10 --releases 5
     python benchmarks/nist.py --data FOLDER --method clique-tree --eps 1
     python benchmarks/nist.py --data FOLDER --by PUMA --eps 1 3 10
+    python benchmarks/nist.py --data FOLDER --rows 300000 --eps 3 --releases 2
 
 The folder holds ``national2019.csv.gz`` and ``simple.schema.json`` (21 columns: all but INDP and
 the two survey weights, by NIST's code lists). 1000 is a perfect score. SDNist 2.5 compares every
@@ -160,11 +161,14 @@ def main() -> None:
     parser.add_argument("--method", default="auto")
     parser.add_argument("--set", nargs="*", default=[], metavar="OPTION=VALUE")
     parser.add_argument("--by", default="", help="columns of strata, such as PUMA")
+    parser.add_argument("--rows", type=int, help="drawn from the excerpt with replacement")
     parser.add_argument("--first-seed", type=int, default=1)
     given = parser.parse_args()
     schema = with_public_bins(Schema.read(given.data / "simple.schema.json"))
     schema = schema.stratified(given.by or ())
     real = read(given.data, schema.names)
+    if given.rows:
+        real = real.sample(given.rows, replace=True, random_state=0, ignore_index=True)
     options = dict(item.split("=", 1) for item in given.set)
     lines = []
     for eps in given.eps:

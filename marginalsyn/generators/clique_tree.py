@@ -213,7 +213,7 @@ class CliqueTree(WorkloadGenerator):
         if beyond:
             from marginalsyn.graphical.chain_model import extend  # it compiles
 
-            model = extend(
+            chain = extend(
                 model,
                 [*observed, *beyond],
                 zeros=one_way.zeros_within(observed),
@@ -221,7 +221,9 @@ class CliqueTree(WorkloadGenerator):
                 rng=visit.noise.post,
                 progress=progress,
             )
-            notes["chain"] = describe_chain(model, len(strata) + len(inside), len(beyond))
+            notes["chain"] = describe_chain(chain, len(strata) + len(inside), len(beyond))
+            if notes["chain"]["used"]:
+                model = chain
 
         # Generate
         progress.report("generate", fraction=0.95, text="rows")
@@ -369,17 +371,18 @@ def describe_chain(model: ChainModel, inside: int, beyond: int) -> dict[str, Any
     """What the statement says of a chain, in words and figures."""
     found = model.convergence
     left, chance = found["distance"], found["chance"]
-    converged = left <= chance
-    far = "less" if converged else "more"
+    converged, used = left <= chance, left < found["start"]
     return {
         "text": (
             f"{beyond} of {inside + beyond} measured marginals did not fit an exact model: a chain "
             f"of rows was fitted to all, by {found['sweeps']:.0f} sweeps. Its marginals are "
             f"{left:.4f} from where they should be (the exact model's: {found['start']:.4f}), "
-            f"{far} than the {chance:.4f} that drawing rows adds by chance."
+            f"{'less' if converged else 'more'} than the {chance:.4f} that drawing rows adds by "
+            f"chance.{'' if used else ' The exact model was kept.'}"
         ),
         "beyond": beyond,
         "converged": converged,
+        "used": used,
         **found,
     }
 

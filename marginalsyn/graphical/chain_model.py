@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -21,7 +21,7 @@ from marginalsyn.progress import Progress, Silent
 # Sweeps of rows that follow the model already, and of rows that follow the tree's.
 _AGAIN, _FROM_TREE = 10, 40
 # Marginals are those of so many sets of rows, a sweep between any two.
-_SETS = 20
+_SETS = 10
 # What is known of columns is looked up among these rows if so many of them agree.
 _ENOUGH = 200
 
@@ -36,6 +36,7 @@ class ChainModel(pgm.Fitted):
     Attributes:
         chain: log potentials of all marginals that were measured.
         followers: rows that follow the chain.
+        expected: shares of the rows in all cells, laid out as the chain's potentials.
         convergence: sweeps, and distances as :class:`~marginalsyn.graphical.row_chains.ChainFit`
             has them.
         known: by column the logs of how likely what is known is under each code.
@@ -44,6 +45,7 @@ class ChainModel(pgm.Fitted):
 
     chain: RowChain = field(kw_only=True, repr=False)
     followers: np.ndarray = field(kw_only=True, repr=False)
+    expected: np.ndarray = field(kw_only=True, repr=False)
     convergence: dict[str, float] = field(kw_only=True, default_factory=dict)
     known: dict[int, np.ndarray] = field(kw_only=True, default_factory=dict, repr=False)
     unused: bool = field(kw_only=True, default=False)
@@ -75,10 +77,17 @@ class ChainModel(pgm.Fitted):
 
     def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Draw the codes of ``n`` rows: some of the fit's, or of the tree's, swept again."""
-        rows, sweeps = self._first_rows(int(n), rng)
+        rows, sweeps = self._first_rows(n, rng)
         for _ in range(sweeps if n else 0):
-            self.chain.sweep(rows, rng, self.known)
+            self._sweep(rows, rng)
         return rows
+
+    def _sweep(self, rows: np.ndarray, rng: np.random.Generator) -> None:
+        """Draw all rows again; together, where nothing is known, so that their counts stay."""
+        if self.expected.any() and not self.known:
+            self.chain.settle(rows, self.expected, rng)
+        else:
+            self.chain.sweep(rows, rng, self.known)
 
     def given(self, evidence: Mapping[str, np.ndarray]) -> ChainModel:
         """The model of the rows that agree with what is known of some columns.
@@ -101,21 +110,20 @@ class ChainModel(pgm.Fitted):
             reach, n = np.cumsum(likely[likely > 0]), len(self.followers)
             places = np.searchsorted(reach, (np.arange(n) + 0.5) * (reach[-1] / max(n, 1)))
             followers = agree[np.minimum(places, len(agree) - 1)]
-        return ChainModel(
-            dict(self.domain),
-            self.total * share if enough else tree.total,
-            tree.contraction,
-            shrinkage=self.shrinkage,
-            chain=self.chain,
+        return replace(
+            self,
+            total=self.total * share if enough else tree.total,
+            contraction=tree.contraction,
             followers=followers,
-            convergence=self.convergence,
             known=known,
+            unused=False,
         )
 
     def arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Arrays and JSON of the tree, with those of the chain."""
         arrays, meta = super().arrays()
         arrays |= {f"chain_{i}": logs for i, logs in enumerate(self._logs)}
+        arrays["chain_expected"] = self.expected
         arrays["chain_rows"] = self.followers.astype(np.min_scalar_type(max(self.chain.sizes) - 1))
         meta["chain"] = {
             "scopes": [list(self._layout.named(scope)) for scope in self.chain.scopes],
@@ -134,16 +142,14 @@ class ChainModel(pgm.Fitted):
         rows, sweeps = self._first_rows(size, rng)
         kept = np.empty((_SETS, *rows.shape), np.min_scalar_type(max(self.chain.sizes) - 1))
         for i in range(sweeps - _AGAIN + _SETS):
-            self.chain.sweep(rows, rng, self.known)
+            self._sweep(rows, rng)
             kept[i % _SETS] = rows
         return kept.reshape(-1, rows.shape[1])
 
     def _first_rows(self, n: int, rng: np.random.Generator) -> tuple[np.ndarray, int]:
         """Rows to start from, and the sweeps that they need."""
         if len(self.followers):
-            times = -(-n // len(self.followers))
-            places = [rng.permutation(len(self.followers)) for _ in range(times)]
-            rows = self.followers[np.concatenate([*places, []]).astype(int)[:n]]
+            rows = np.resize(rng.permutation(self.followers), (n, len(self.chain.sizes)))
             return np.ascontiguousarray(rows, dtype=np.int32), _AGAIN
         return np.ascontiguousarray(super().sample(n, rng), dtype=np.int32), _FROM_TREE
 
@@ -196,12 +202,8 @@ def extend(
         {layout.named(scope): k for scope, k in found.strengths.items()},
         chain=found.chain,
         followers=found.rows,
-        convergence={
-            "sweeps": found.sweeps,
-            "start": round(found.gaps[0], 6),
-            "distance": round(found.gaps[1], 6),
-            "chance": round(found.error, 6),
-        },
+        expected=found.expected,
+        convergence=found.convergence,
         unused=True,
     )
 
@@ -227,7 +229,9 @@ def read_fitted(arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> pg
     fits = rows.ndim == 2 and rows.dtype.kind == "u" and rows.shape[1] == len(layout.sizes)
     if not fits or (rows >= np.array(layout.sizes)).any():
         raise DataError("rows (chain_rows) must be codes of the model's columns")
-    names = ("sweeps", "start", "distance", "chance")
+    expected = arrays.get("chain_expected", np.zeros_like(chain.flat))
+    if expected.shape != chain.flat.shape or not (expected >= 0).all():
+        raise DataError("shares (chain_expected) must be one number of 0 or more for each cell")
     return ChainModel(
         tree.domain,
         tree.total,
@@ -237,5 +241,6 @@ def read_fitted(arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> pg
         tree.shrinkage,
         chain=chain,
         followers=rows,
-        convergence={name: stored[name] for name in names if name in stored},
+        expected=expected,
+        convergence={name: figure for name, figure in stored.items() if name != "scopes"},
     )

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -42,12 +42,13 @@ _BLOCK, _LAST = 10, 20
 _GAIN = 0.02
 # Sweeps of rows that are drawn together.
 _SETTLING = 3
-# Rows whose chances are worked out together.
-_TOGETHER = 256
+# Rows whose chances are worked out together; where they settle, at most one in so many.
+_TOGETHER, _PARTS = 256, 200
 # Factors of all strengths that are weighed, and the steps that find the count that each gives.
 _FACTORS, _NEWTON = np.geomspace(0.25, 16.0, 13), 30
-# Steps of potentials, of single columns' and while averaging.
-_COLUMN_STEP, _LAST_STEP = 0.5, 0.5
+# Steps of potentials, of single columns' and while averaging; the most that a log moves in one.
+_COLUMN_STEP, _LAST_STEP, _FARTHEST = 0.5, 0.5, 1.0
+_NONE = np.empty(0)
 
 
 class RowChain:
@@ -90,54 +91,49 @@ class RowChain:
         """
         logs = self.flat.copy() if known else self.flat
         for column, likely in (known or {}).items():
-            start = self._homes[self._nodes[column]]
+            start = self._starts[self._tables_of[column][0]]
             logs[start : start + self.sizes[column]] += np.maximum(likely, IMPOSSIBLE)
         for column in rng.permutation(len(self.sizes)):
             draws = rng.random(len(rows))
-            _draw_column(rows, draws, column, self.sizes[column], *self._conditionals(logs, column))
+            _draw_column(rows, draws, column, *self._chances(logs, column), _NONE, _NONE)
 
-    def settle(self, rows: np.ndarray, aims: np.ndarray, rng: np.random.Generator) -> None:
+    def settle(self, rows: np.ndarray, expected: np.ndarray, rng: np.random.Generator) -> None:
         """One sweep of rows that are drawn together, in place: their counts go to what is expected.
 
         Rows that are drawn one by one have the variation of a sample. Here the law of the whole set
-        is that of the chain times ``exp(-h (n - m)^2 / 2m)`` for each cell's count n and its
-        expectation m: a sweep counts every row that changes at once.
-
-        Args:
-            rows: codes, int32 of shape (rows, columns).
-            aims: the expected counts for so many rows, laid out as ``flat``.
-            rng: the only source of randomness.
+        is that of the chain times ``exp(-h (n - m)^2 / 2)`` for each cell's count n and its
+        expectation m, with h = FIRM / m. In a cell of less than a row h is FIRM m, since it would
+        keep rows away there. Rows of a small block are drawn at once, all others are counted.
+        ``expected`` are the shares of rows in all cells, laid out as ``flat``.
         """
-        counts = self.counts(rows).astype(float)
-        firmness = FIRM / np.maximum(aims, 1.0)
+        counts, aims = self.counts(rows).astype(float), expected * len(rows)
+        firmness = FIRM * np.minimum(aims, 1.0 / np.maximum(aims, 1.0))
+        rng.shuffle(rows)  # neighbours are drawn at once
         for column in rng.permutation(len(self.sizes)):
-            order, draws = rng.permutation(len(rows)), rng.random(len(rows))
-            tables = (self.flat, aims, firmness, counts)
-            low, high = self._nodes[column], self._nodes[column + 1]
-            homes = self._homes[low:high], self._jumps[low:high], self._ends[low : high + 1]
-            way = self.sizes[column], *homes, self._others, self._strides
-            _settle_column(rows, tables, order, draws, int(column), *way)
+            logs = self.flat + firmness * (aims - counts - 0.5)
+            draws = rng.random(len(rows))
+            firm, new = self._along(firmness, column), self._along(counts, column)
+            _draw_column(rows, draws, column, *self._chances(logs, column), firm, new)
+            self._along(counts, column, new)
+
+    def _chances(self, logs: np.ndarray, column: int) -> tuple[np.ndarray, ...]:
+        """The way through a column's tables, their logs, and each code's chances by one alone."""
+        found = self._along(logs, column).reshape(-1, self.sizes[column])
+        most = found.max(axis=1, keepdims=True)
+        found -= np.where(most < IMPOSSIBLE / 2, 0.0, most)
+        return *self._ways[column], found.ravel(), np.exp(found)
 
     def counts(self, rows: np.ndarray) -> np.ndarray:
         """The rows' counts over all tables, laid out as ``flat``."""
         return np.concatenate([count(rows, scope, self.sizes).ravel() for scope in self.scopes])
 
-    def _conditionals(self, logs: np.ndarray, column: int) -> tuple[Any, ...]:
-        """A column's tables with its own codes last, so that a row's are next to each other.
-
-        Returned are the tables' logs; their exponentials, of which the largest is 1 given the other
-        codes; where each table begins; and how to go through them.
-        """
-        parts, size, views = list[np.ndarray](), self.sizes[column], self.views(logs)
-        for i in self._tables_of[column]:
-            table = np.moveaxis(views[i], self.scopes[i].index(column), -1)
-            parts.append(table.reshape(-1, size))
-        found = np.concatenate(parts)
-        most = found.max(axis=1, keepdims=True)
-        factors = np.exp(found - np.where(most < IMPOSSIBLE / 2, 0.0, most))
-        low, high = self._nodes[column], self._nodes[column + 1]
-        way = self._places[low:high], self._ends[low : high + 1], self._others, self._steps
-        return found.ravel(), factors.ravel(), *way
+    def _along(self, flat: np.ndarray, column: int, new: np.ndarray = _NONE) -> np.ndarray:
+        """A column's tables of an array, its own codes last; ``new`` takes their place there."""
+        views, homes = self.views(flat), self._tables_of[column]
+        tables = [np.moveaxis(views[i], self.scopes[i].index(column), -1) for i in homes]
+        for table, start in zip(tables, self._ways[column][0], strict=True) if new.size else ():
+            table[...] = new[start : start + table.size].reshape(table.shape)
+        return np.concatenate([table.ravel() for table in tables])
 
     def _plan(self) -> None:
         """List every table once for each of its columns.
@@ -145,40 +141,24 @@ class RowChain:
         Of a column's tables that of this column alone comes first: what is known of a column is
         added there, and to no other table.
         """
-        ends, others, strides, nodes = [0], list[int](), list[int](), [0]
-        homes_of, jumps, places, along = [], [], list[int](), list[int]()
-        self._tables_of = list[list[int]]()
+        self._tables_of, self._ways = list[list[int]](), list[tuple[np.ndarray, ...]]()
         for column, size in enumerate(self.sizes):
             homes = [i for i, scope in enumerate(self.scopes) if column in scope]
             homes.sort(key=lambda i: len(self.scopes[i]))
             if not homes or len(self.scopes[homes[0]]) > 1:
                 raise ValueError(f"column {column} ({size} codes) must have a table of its own")
             self._tables_of.append(homes)
-            place = 0
+            starts, ends, others, steps = [0], [0], list[int](), list[int]()
             for i in homes:
-                scope = self.scopes[i]
-                others += [v for v in scope if v != column]
-                steps = [math.prod(self._shapes[i][axis + 1 :]) for axis in range(len(scope))]
-                strides += [step for v, step in zip(scope, steps, strict=True) if v != column]
-                # With this column's codes last, what came behind them skips them as well.
-                along += [
-                    step * (size if v > column else 1)
-                    for v, step in zip(scope, steps, strict=True)
-                    if v != column
-                ]
-                places.append(place)
-                place += math.prod(self._shapes[i])
-                homes_of.append(int(self._starts[i]))
-                jumps.append(steps[scope.index(column)])
+                rest = [v for v in self.scopes[i] if v != column]
+                others += rest
+                lengths = [size, *(self.sizes[v] for v in reversed(rest))]
+                steps += reversed(np.cumprod(lengths)[:-1])
+                starts.append(starts[-1] + math.prod(lengths))
                 ends.append(len(others))
-            nodes.append(len(homes_of))
-        # Where the tables lie in ``flat``, and how far a column's next code is from the one before.
-        self._homes, self._jumps = np.array(homes_of), np.array(jumps)
-        self._nodes, self._ends, self._places = nodes, np.array(ends), np.array(places)
-        # Numba types an empty list otherwise.
-        self._others, self._strides, self._steps = (
-            np.array(numbers or [0], dtype=np.int64) for numbers in (others, strides, along)
-        )
+            # Numba types an empty list otherwise.
+            way = (np.array(each or [0], np.int64) for each in (starts[:-1], ends, others, steps))
+            self._ways.append(tuple(way))
 
 
 def count(rows: np.ndarray, scope: Scope, sizes: Sequence[int]) -> np.ndarray:
@@ -200,19 +180,18 @@ class ChainFit(NamedTuple):
     Attributes:
         chain: with potentials averaged over the last sweeps.
         rows: the rows that it was fitted with, settled near its expected counts.
+        expected: these counts as shares of the rows, laid out as the chain's potentials.
         strengths: of the shrinkage, for every marginal of two and more columns.
-        sweeps: how many it took.
-        gaps: the mean distance (total variation) between its marginals and what they are fitted
-            to: of the model that it started from, and of the chain.
-        error: the distance that as many rows drawn from one model have from it by chance.
+        convergence: how many sweeps it took; the mean distance (total variation) between its
+            marginals and what they are fitted to, of the model that it starts from and of the
+            chain; and the distance that as many rows drawn from one model have by chance.
     """
 
     chain: RowChain
     rows: np.ndarray
+    expected: np.ndarray
     strengths: dict[Scope, float]
-    sweeps: int
-    gaps: tuple[float, float]
-    error: float
+    convergence: dict[str, float]
 
 
 def rescale(
@@ -287,7 +266,8 @@ class _Optimum:
     def step(self, marginals: np.ndarray, rate: float) -> None:
         """Move every potential by a damped step."""
         curvature = np.maximum(marginals[: self.cells] + self._pull + 1.0, self._least)
-        self.chain.flat[: self.cells] += rate * self._steps * self.missed(marginals) / curvature
+        steps = rate * self._steps * self.missed(marginals) / curvature
+        self.chain.flat[: self.cells] += np.clip(steps, -_FARTHEST, _FARTHEST)
 
     def distance(self, marginals: np.ndarray) -> float:
         """The mean total variation between marginals of interactions and where they should be."""
@@ -360,15 +340,16 @@ def fit_chain(
             break
     marginals, potentials = walk(_LAST, _LAST_STEP)
     chain.flat[...] = potentials
-    gaps = first, optimum.distance(marginals)
+    last, chance = optimum.distance(marginals), optimum.chance(marginals)
+    figures = {"sweeps": done, "start": first, "distance": last, "chance": chance}
+    convergence = {name: round(figure, 6) for name, figure in figures.items()}
     aims = marginals.copy()
     aims[: optimum.cells] += optimum.missed(marginals)
-    np.maximum(aims, 0.0, out=aims)
+    expected = np.maximum(aims, 0.0) / total
     rows = rows[: max(round(total), 1)]  # as many as are released, where they are fewer
     for _ in range(_SETTLING):
-        chain.settle(rows, aims * (len(rows) / total), rng)
-    chance = optimum.chance(marginals)
-    return ChainFit(chain, rows, optimum.strengths, done, gaps, chance)
+        chain.settle(rows, expected, rng)
+    return ChainFit(chain, rows, expected, optimum.strengths, convergence)
 
 
 @njit(cache=True)
@@ -392,23 +373,41 @@ def _draw_code(logs, draw, old):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _draw_column(rows, draws, column, size, logs, factors, starts, ends, others, steps):  # type: ignore[no-untyped-def]
-    """Draw one column of all rows from its chances given the others, a block of rows at a time."""
-    reach, places = np.empty((_TOGETHER, size)), np.empty(_TOGETHER, np.int64)
-    for first in range(0, rows.shape[0], _TOGETHER):
-        together = min(_TOGETHER, rows.shape[0] - first)
+def _place(row, start, others, steps):  # type: ignore[no-untyped-def]
+    """Where in a table a row's chances begin."""
+    for o in range(len(others)):
+        start += row[others[o]] * steps[o]
+    return start
+
+
+@njit(cache=True)
+def _draw_column(  # type: ignore[no-untyped-def]
+    rows, draws, column, starts, ends, others, steps, logs, chances_of, firmness, counts
+):
+    """Draw one column of all rows from its chances given the others, a block of rows at a time.
+
+    Where cells are firm the rows of a block are drawn given the counts of all that are not in it.
+    """
+    size, factors, own = chances_of.shape[1], chances_of.ravel(), np.exp(firmness)
+    together = min(_TOGETHER, len(rows) // _PARTS + 1) if len(own) else _TOGETHER
+    reach, places = np.empty((together, size)), np.empty(together, np.int64)
+    for first in range(0, len(rows), together):
+        block = rows[first : first + together]
+        old = block[:, column].copy()
         reach[:] = 1.0
         for t in range(len(starts)):
-            for i in range(together):
-                places[i] = starts[t]
+            places[:] = starts[t]
             for o in range(ends[t], ends[t + 1]):
-                for i in range(together):
-                    places[i] += rows[first + i, others[o]] * steps[o]
-            for i in range(together):
+                for i in range(len(block)):
+                    places[i] += block[i, others[o]] * steps[o]
+            for i in range(len(block)):
                 chances, table = reach[i], factors[places[i] : places[i] + size]
                 for c in range(size):  # slices, so that the loop is vectorised
                     chances[c] *= table[c]
-        for i in range(together):
+            if len(own):
+                for i in range(len(block)):
+                    reach[i, old[i]] *= own[places[i] + old[i]]
+        for i in range(len(block)):
             chances, draw = reach[i], draws[first + i]
             for c in range(1, size):
                 chances[c] += chances[c - 1]
@@ -419,35 +418,16 @@ def _draw_column(rows, draws, column, size, logs, factors, starts, ends, others,
                 # Products are too small where tables disagree: sums of logs are not.
                 chances[:] = 0.0
                 for t in range(len(starts)):
-                    place = starts[t]
-                    for o in range(ends[t], ends[t + 1]):
-                        place += rows[first + i, others[o]] * steps[o]
+                    way = slice(ends[t], ends[t + 1])
+                    place = _place(block[i], starts[t], others[way], steps[way])
                     chances += logs[place : place + size]
-                found = _draw_code(chances, draw, rows[first + i, column])
-            rows[first + i, column] = found
-
-
-@njit(cache=True)
-def _settle_column(rows, tables, order, draws, column, size, homes, jumps, ends, others, strides):  # type: ignore[no-untyped-def]
-    """Draw one column of all rows, in some order, each given all the others' counts."""
-    logs, aims, firmness, counts = tables
-    chances = np.empty(size)
-    places = np.empty(len(homes), np.int64)
-    for i in order:
-        old = rows[i, column]
-        for c in range(size):
-            chances[c] = 0.0
-        for t in range(len(homes)):
-            place = homes[t]
-            for o in range(ends[t], ends[t + 1]):
-                place += rows[i, others[o]] * strides[o]
-            places[t] = place
-            counts[place + old * jumps[t]] -= 1.0
-            for c in range(size):
-                cell = place + c * jumps[t]
-                lack = aims[cell] - counts[cell] - 0.5
-                chances[c] += logs[cell] + firmness[cell] * lack
-        found = _draw_code(chances, draws[i], old)
-        rows[i, column] = found
-        for t in range(len(homes)):
-            counts[places[t] + found * jumps[t]] += 1.0
+                found = _draw_code(chances, draw, old[i])
+            block[i, column] = found
+        for i in range(len(block) if len(own) else 0):
+            for t in range(len(starts) if block[i, column] != old[i] else 0):
+                way = slice(ends[t], ends[t + 1])
+                place = _place(block[i], starts[t], others[way], steps[way])
+                for cell, more in ((place + old[i], -1.0), (place + block[i, column], 1.0)):
+                    counts[cell] += more
+                    logs[cell] -= more * firmness[cell]
+                    factors[cell] = np.exp(logs[cell])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -53,6 +54,23 @@ def made(real: pd.DataFrame) -> Synthesizer:
 @pytest.fixture(scope="module")
 def release(made: Synthesizer, tmp_path_factory: pytest.TempPathFactory) -> Release:
     return made.release(tmp_path_factory.mktemp("chain") / "release")
+
+
+def test_a_chain_that_comes_no_nearer_is_not_used(
+    real: pd.DataFrame, made: Synthesizer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def wander(optimum: Any, marginals: np.ndarray, rate: float) -> None:
+        optimum.chain.flat[:] = np.random.default_rng(1).normal(0.0, 3.0, optimum.chain.flat.size)
+
+    monkeypatch.setattr("marginalsyn.graphical.row_chains._Optimum.step", wander)
+    lost = synthesizer().fit(real)
+    assert "The exact model was kept." in lost.privacy_.notes["chain"]["text"]
+    found = lost.release(tmp_path / "lost").sample(8000, seed=1)
+    assert "The exact model was kept." not in made.privacy_.notes["chain"]["text"]
+    for name in NAMES:
+        shares = [t[name].value_counts(normalize=True) for t in (real, found, lost.synthetic_)]
+        for other in shares[1:]:
+            assert abs(shares[0].subtract(other, fill_value=0)).sum() / 2 < 0.03
 
 
 def test_an_exact_model_stays_where_it_suffices(real: pd.DataFrame) -> None:

@@ -14,9 +14,11 @@ from marginalsyn.errors import DataError
 from marginalsyn.graphical.chain_model import ChainModel, extend, read_fitted
 from marginalsyn.graphical.factors import Scope
 from marginalsyn.graphical.model import Fitted, fit
-from marginalsyn.graphical.row_chains import IMPOSSIBLE, RowChain, count, rescale
+from marginalsyn.graphical.row_chains import IMPOSSIBLE, RowChain, count, fit_chain, rescale
+from marginalsyn.graphical.sampling import FIRM
 from marginalsyn.graphical.shrunken_fit import find_strengths, independent, take_off_means
 from marginalsyn.graphical.targets import FitTarget
+from marginalsyn.progress import Silent
 
 SIZES = (2, 3, 2, 4)
 DOMAIN = dict(zip("abcd", SIZES, strict=True))
@@ -171,19 +173,111 @@ def test_strengths_are_rescaled_to_the_least_error() -> None:
     assert error(1.0) > 1.02 * min(errors), "there must be something to gain"
 
 
-def test_as_many_rows_are_drawn_together_as_the_table_has() -> None:
+def test_rows_are_drawn_together_however_many_are_asked_for() -> None:
     _, chain = extended(rows=3000)
     rng = np.random.default_rng(0)
     assert len(chain.followers) == 3000
-    together, alone = chain.rows(3000, rng), chain.sample(3000, rng)
-    gaps = [
-        sum(
-            distance(count(rows, q, SIZES), chain.marginal(name))
-            for q, name in zip(PAIRS, NAMED, strict=True)
-        )
-        for rows in (together, alone)
-    ]
-    assert gaps[0] < 0.7 * gaps[1]
+
+    def gap(rows: np.ndarray) -> float:
+        counts = [count(rows, q, SIZES) for q in PAIRS]
+        aims = chain.chain.views(chain.expected)[4:]
+        return sum(distance(c, aim) for c, aim in zip(counts, aims, strict=False))
+
+    for n in (300, 3000, 10_000):
+        rows = [chain.sample(n, rng) for _ in range(8)]
+        together = np.mean([gap(each) for each in rows])
+        for each in rows:
+            for _ in range(10):
+                chain.chain.sweep(each, rng)
+        alone = np.mean([gap(each) for each in rows])
+        assert together < 0.7 * alone, n
+
+
+def test_steps_of_large_tables_do_not_run_away() -> None:
+    """Where some cells have 10^5 rows and others none, a gap in the large ones moves the others."""
+    rng = np.random.default_rng(3)
+    law = np.outer([0.6, 0.3995, 0.0005], rng.dirichlet(np.full(20, 0.3))).reshape(3, 20, 1)
+    law = law * rng.dirichlet(np.full(12, 0.2), 20) * 1e6
+    scopes = [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2)]
+    targets = {}
+    for scope in scopes:
+        counts = law.sum(axis=tuple(v for v in range(3) if v not in scope))
+        noisy = counts * rng.uniform(0.8, 1.2, counts.shape) ** (len(scope) > 1)
+        targets[scope] = FitTarget(noisy, np.full(counts.shape, 1.0))
+    rows = np.stack([rng.integers(0, n, 20_000) for n in (3, 20, 12)], axis=1).astype(np.int32)
+    known = {"start": {}, "rows": rows, "rng": rng, "progress": Silent()}
+    found = fit_chain((3, 20, 12), targets, {}, 1e6, sweeps=100, **known)
+    assert found.convergence["distance"] < 0.2 * found.convergence["start"]
+
+
+def test_settled_rows_follow_the_chains_law_and_its_counts() -> None:
+    """By enumeration: means are the chain's, also of cells of less than a row; variances less."""
+    rng = np.random.default_rng(6)
+    chain = chain_of(rng)
+    law = law_of(chain)
+    expected = [law.sum(axis=tuple(v for v in range(4) if v not in q)) for q in chain.scopes]
+    shares = np.concatenate([np.ravel(each) for each in expected])
+    rows = np.zeros((400, 4), dtype=np.int32)
+    for _ in range(30):
+        chain.sweep(rows, rng)
+    found = []
+    for _ in range(600):
+        chain.settle(rows, shares, rng)
+        found.append(chain.counts(rows))
+    assert not count(rows, (1, 2), SIZES)[1, 0]
+    counts, aims = np.array(found[20:]), shares * len(rows)
+    spread = counts.std(axis=0)
+    assert (np.abs(counts.mean(axis=0) - aims) < 0.06 * np.sqrt(aims) + 0.35).all()
+    assert (spread[aims > 4] < 0.7 * np.sqrt(aims[aims > 4])).all()
+
+
+def test_settled_counts_have_the_law_that_is_said() -> None:
+    rng, n = np.random.default_rng(9), 6
+    chain, shares = RowChain((2,), [(0,)]), np.array([0.4, 0.6])
+    chain.flat[...] = np.log(shares)
+    rows, found = np.zeros((n, 1), dtype=np.int32), np.zeros(n + 1)
+    for _ in range(8000):
+        chain.settle(rows, shares, rng)
+        found[(rows == 0).sum()] += 1
+    law = np.zeros(n + 1)
+    for zeros in range(n + 1):
+        counts, aims = np.array([zeros, n - zeros]), shares * n
+        alone = math.comb(n, zeros) * np.prod(shares**counts)
+        law[zeros] = alone * math.exp(-(FIRM / aims * np.square(counts - aims) / 2).sum())
+    assert distance(found, law) < 0.04
+
+
+def test_rare_cells_keep_their_rows() -> None:
+    rng = np.random.default_rng(8)
+    sizes = (30, 30)
+    chain = RowChain(sizes, [(0,), (1,), (0, 1)])
+    law = rng.dirichlet(np.full(900, 0.3)).reshape(sizes)
+    chain.tables[2][...] = np.log(law + 1e-12)
+    shares = np.concatenate([law.sum(axis=1), law.sum(axis=0), law.ravel()])
+    rows = np.stack(np.unravel_index(rng.choice(900, 300, p=law.ravel()), sizes), axis=1)
+    rows, rare, found = np.ascontiguousarray(rows, dtype=np.int32), law * 300 < 0.5, []
+    for _ in range(300):
+        chain.settle(rows, shares, rng)
+        found.append(count(rows, (0, 1), sizes)[rare].sum())
+    assert np.mean(found[20:]) == pytest.approx(300 * law[rare].sum(), rel=0.1)
+
+
+def test_tables_of_more_rows_than_were_fitted_keep_the_counts() -> None:
+    """Where codes hardly change, potentials that are not right yet lose the shares of codes."""
+    rng = np.random.default_rng(7)
+    chain = RowChain((3, 3), [(0,), (1,), (0, 1)])
+    shares = np.array([[0.5, 0.001, 0.0], [0.0, 0.3, 0.001], [0.001, 0.0, 0.197]])
+    chain.tables[2][...] = np.log(np.maximum(shares, 1e-5))
+    chain.tables[0][...] = 0.5, 0.0, -0.5  # as after few steps
+    rows = np.stack(np.unravel_index(rng.choice(9, 20_000, p=shares.ravel()), (3, 3)), axis=1)
+    parts = shares.sum(axis=1), shares.sum(axis=0), shares.ravel()
+    settled, swept = (np.ascontiguousarray(rows, dtype=np.int32) for _ in range(2))
+    for _ in range(40):
+        chain.settle(settled, np.concatenate(parts), rng)
+        chain.sweep(swept, rng)
+    gaps = [distance(count(each, (0, 1), (3, 3)), shares) for each in (settled, swept)]
+    assert gaps[0] < 0.01
+    assert gaps[1] > 3 * gaps[0]
 
 
 def test_no_row_is_impossible() -> None:
@@ -241,6 +335,8 @@ def test_it_is_read_back_as_it_was() -> None:
         ("chain_0", np.array([np.nan, 0.0])),
         ("chain_rows", np.full((5, 4), 200, dtype=np.uint8)),
         ("chain_rows", np.zeros((5, 3), dtype=np.uint8)),
+        ("chain_expected", np.zeros(3)),
+        ("chain_expected", np.full(61, -1.0)),
     ],
 )
 def test_a_stored_chain_is_checked(name: str, value: np.ndarray) -> None:
