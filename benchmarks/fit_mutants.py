@@ -162,8 +162,8 @@ FITS = (
         "own-row-counted",
         "a row that is drawn with others counts itself, and leaves its code too often",
         CHAINS,
-        "own = np.exp(firmness)",
-        "own = np.ones_like(firmness)",
+        "chances_of.ravel(), np.exp(firmness)",
+        "chances_of.ravel(), np.ones_like(firmness)",
         (CHAIN_LAW, "-k", "law_that_is_said"),
     ),
     Mutant(

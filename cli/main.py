@@ -173,13 +173,13 @@ def describe(error: BaseException) -> tuple[str, int]:
         return text, error.exit_code
     if isinstance(error, KeyboardInterrupt | EOFError | click.Abort):
         return "interrupted", Interrupted.exit_code
-    if isinstance(error, MemoryError):
+    if "Memory" in type(error).__name__:  # also the engine's
         return "out of memory; take fewer columns, fewer bins or a smaller --degree", 1
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror}", 1
     frames = traceback.extract_tb(error.__traceback__)
-    frame = next((one for one in reversed(frames) if "marginalsyn" in one.filename), frames[-1])
+    frame = ([one for one in frames if "marginalsyn" in one.filename] or frames)[-1]
     # The error's own text is left out: it may quote private values, and bug reports are public.
     return (
         f"{type(error).__name__} in {Path(frame.filename).name}, line {frame.lineno}: "

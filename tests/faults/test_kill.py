@@ -202,7 +202,8 @@ while time.monotonic() - began < seconds:
         patience += length * moments.uniform(0, 0.2)
         resumes = [*command[:1], "--resume", "--force", "--quiet"]
         started = time.monotonic()
-        if not codes or 2 in codes[-1] and -9 not in codes[-1]:
+        # Two that go on at once may refuse each other; answers that are there stay.
+        if not codes or 2 in codes[-1] and -9 not in codes[-1] and not kept:
             children = [begin(command)]
         else:
             children = [begin(resumes) for _ in range(moments.choice([1, 1, 2]))]

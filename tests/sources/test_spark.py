@@ -124,7 +124,7 @@ def test_what_workers_run_needs_nothing_of_this_package(tmp_path: Path) -> None:
     task = count_blocks.Task(PAIRS, SCHEMA.domain, {"b": np.arange(300) // 9}, None)
     kinds = count_blocks.kinds_of(SCHEMA.domain)
     with spark._sent_by_value():
-        sent = [spark._packer(kinds), spark._counter(task, kinds), spark._adder]
+        sent = [spark._packer(kinds), spark._counter(task, kinds), spark._make_adder()]
         (tmp_path / "sent").write_bytes(cloudpickle.dumps(sent))
     assert not cloudpickle.list_registry_pickle_by_value()
     script = """

@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 import ibis
+import ibis.expr.datatypes as dt
 import numpy as np
 import pytest
 from hypothesis import given
@@ -157,7 +158,7 @@ def test_texts_and_numbers_are_found_in_their_tables(session: Any) -> None:
     session.createDataFrame([(key,) for key in keys], "t string").createOrReplaceTempView("keys")
     backend = ibis.pyspark.connect(session)
     table = backend.table("keys")
-    hashes = backend.to_pandas(table.select(h=lookup._hash(table.t)))["h"].tolist()
+    hashes = backend.to_pandas(table.select(h=lookup.call("hash", dt.int32, table.t)))["h"].tolist()
     assert hashes == [lookup.murmur(key) for key in keys]
     column = CategoricalColumn(name="t", categories=tuple(keys[:700]))
     known = lookup._of_text(table.t, column, ())
