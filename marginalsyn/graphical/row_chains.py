@@ -95,7 +95,7 @@ class RowChain:
             logs[start : start + self.sizes[column]] += np.maximum(likely, IMPOSSIBLE)
         for column in rng.permutation(len(self.sizes)):
             draws = rng.random(len(rows))
-            _draw_column(rows, draws, column, *self._chances(logs, column), _NONE, _NONE)
+            _draw_column(rows, draws, column, _NONE, _NONE, *self._chances(logs, column))
 
     def settle(self, rows: np.ndarray, expected: np.ndarray, rng: np.random.Generator) -> None:
         """One sweep of rows that are drawn together, in place: their counts go to what is expected.
@@ -113,7 +113,7 @@ class RowChain:
             logs = self.flat + firmness * (aims - counts - 0.5)
             draws = rng.random(len(rows))
             firm, new = self._along(firmness, column), self._along(counts, column)
-            _draw_column(rows, draws, column, *self._chances(logs, column), firm, new)
+            _draw_column(rows, draws, column, firm, new, *self._chances(logs, column))
             self._along(counts, column, new)
 
     def _chances(self, logs: np.ndarray, column: int) -> tuple[np.ndarray, ...]:
@@ -382,7 +382,7 @@ def _place(row, start, others, steps):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def _draw_column(  # type: ignore[no-untyped-def]
-    rows, draws, column, starts, ends, others, steps, logs, chances_of, firmness, counts
+    rows, draws, column, firmness, counts, starts, ends, others, steps, logs, chances_of
 ):
     """Draw one column of all rows from its chances given the others, a block of rows at a time.
 
