@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import ibis
 import ibis.expr.types as ir
 
 from marginalsyn.drafting.guess import MOST_CATEGORIES
@@ -84,8 +85,6 @@ def survey(backend: Any, spelt: ir.Table, progress: Progress) -> dict[str, Facts
 
 def _aggregates(value: Any, known: Any, number: Any) -> dict[str, Any]:
     """What is counted of one column."""
-    import ibis
-
     # Engines round to 64-bit integers: beyond the bound, infinity among them, they would fail.
     finite: Any = ibis.ifelse(known & (number.abs() <= BOUNDLESS), number, ibis.null("float64"))
     found = {
@@ -102,7 +101,8 @@ def _aggregates(value: Any, known: Any, number: Any) -> dict[str, Any]:
             found[what] = (known & value.lower().re_search(pattern)).sum()
     for decimals in range(1, MOST_DECIMALS + 1):
         scale = 10.0**decimals
-        found[f"d{decimals}"] = ((finite * scale).round() / scale == finite).sum()
+        # With six decimals, numbers below are 64-bit integers still; those beyond have none.
+        found[f"d{decimals}"] = ((finite.clip(-9e12, 9e12) * scale).round() / scale == finite).sum()
     return found
 
 
@@ -127,8 +127,6 @@ def numbers_of(
 
 def frequent(backend: Any, table: ir.Table, most: int) -> list[tuple[Any, int]]:
     """The most frequent values of the column ``value``, with how often they occur."""
-    import ibis
-
     counts = table.group_by("value").agg(n=lambda rows: rows.count())
     query = counts.order_by(ibis.desc("n"), "value").limit(most)
     found = backend.to_pyarrow(query).to_pylist()
@@ -138,8 +136,13 @@ def frequent(backend: Any, table: ir.Table, most: int) -> list[tuple[Any, int]]:
 def _facts(rows: int, found: Mapping[str, Any]) -> Facts:
     exact = [d for d in range(1, MOST_DECIMALS + 1) if 0 < found["finite"] == found[f"d{d}"]]
     counts = {name: int(found.get(name) or 0) for name in COUNTED}
-    ends = {"lower": found["lower"], "upper": found["upper"]}
-    return Facts(rows=int(rows), decimals=exact[0] if exact else None, **ends, **counts)
+    return Facts(
+        rows=int(rows),
+        decimals=exact[0] if exact else None,
+        lower=found["lower"],
+        upper=found["upper"],
+        **counts,
+    )
 
 
 def texts_of(

@@ -344,6 +344,13 @@ def test_swiss_thousands_are_no_feet_and_inches(sign):
     np.testing.assert_allclose(Codec(infer_schema(frame)).numbers(frame, "x"), amounts)
 
 
+@pytest.mark.parametrize("far", [-26298431891692.707, 8e14, 1e300])
+def test_a_number_far_beyond_the_others_is_drafted(far: float) -> None:
+    frame = pd.DataFrame({"x": [0.25, 1.5, 2.75] * 100 + [far]})
+    column = infer_schema(frame).column("x")
+    assert column.kind == "continuous"
+
+
 def test_three_decimals_are_no_thousands():
     shares = np.random.default_rng(0).random(200).round(3)
     texts = [f"{share:.3f}".replace(".", ",") for share in shares]
